@@ -1,0 +1,35 @@
+package attest
+
+import "github.com/assay-network/assay/internal/canon"
+
+// Case is everything that an appraisal looks at beside the evidence: a pure function of it and the evidence is all that
+// an appraisal is.
+type Case struct {
+	Expect     Expect
+	References []References
+	Collateral []Collateral
+	Roots      Roots
+	At         canon.Time // the time of appraisal
+	Memory     *Memory    // may be nil; never changes a result
+}
+
+// Asked is what the sealing component's REPORT_DATA must hold to be fresh. The zero Asked asks nothing.
+type Asked struct {
+	ReportData []byte     // 64 bytes; nil: the appraiser expects nothing in particular
+	Value      string     // what the claim shows: the challenge, or the report data itself
+	Basis      []string   // claims that freshness rests on beside the signature
+	From       canon.Time // when the challenge was issued; zero: not known
+	Why        string     // why a mismatch is one, for people
+}
+
+// Finding is what a format room learned beside its claims, for what only the whole bundle can show.
+type Finding struct {
+	Format      string     // sev-snp
+	Identities  []Identity // hardware identities, unverified unless Signature is affirmed
+	Masked      bool       // the device hides its identity
+	ReportData  []byte     // unverified
+	Measurement []byte     // unverified
+	Signature   string     // id of the claim that vouches for all of the above
+	Measured    string     // id of the claim that affirms Measurement
+	Needs       []Need     // what was wanted and not given
+}

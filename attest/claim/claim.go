@@ -1,0 +1,204 @@
+// Package claim is the currency of the house: what an appraisal finds, and what a policy reads.
+//
+// A [Claim] says one thing about one subject, in one of three statuses. Affirmed means proven, contradicted means proven
+// otherwise, and unknown means that nobody could tell; unknown never counts as affirmed. A claim carries no opinion:
+// what is required stands in a policy, and the outcome in a verdict.
+//
+// The [Catalogue] holds for each claim id its meaning, the kind of its value, the specification that defines it, the
+// claims it rests on, and who can mend it. [Set.Settle] enforces what "rests on" means.
+package claim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/assay-network/assay/internal/canon"
+)
+
+// Status of a claim. The zero Status is invalid.
+type Status uint8
+
+const (
+	Affirmed     Status = iota + 1 // the sentence holds, or the value is proven
+	Contradicted                   // the evidence shows the opposite
+	Unknown                        // not shown either way; the reason says what is missing
+)
+
+var statusNames = [...]string{Affirmed: "affirmed", Contradicted: "contradicted", Unknown: "unknown"}
+
+func (s Status) String() string {
+	if s == 0 || int(s) >= len(statusNames) {
+		return fmt.Sprintf("Status(%d)", uint8(s))
+	}
+	return statusNames[s]
+}
+
+// MarshalText writes the status in words.
+func (s Status) MarshalText() ([]byte, error) {
+	if s == 0 || int(s) >= len(statusNames) {
+		return nil, fmt.Errorf("claim status %d has no name", uint8(s))
+	}
+	return []byte(statusNames[s]), nil
+}
+
+// UnmarshalText reads the status in words.
+func (s *Status) UnmarshalText(text []byte) error {
+	i := slices.Index(statusNames[:], string(text))
+	if i < 1 {
+		return fmt.Errorf("claim status %.40q: want affirmed, contradicted or unknown", text)
+	}
+	*s = Status(i)
+	return nil
+}
+
+// Reason says why a claim has its status: a stable code, then after ": " one sentence for people. Codes are
+// lower-case words joined by hyphens.
+type Reason string
+
+// Reasons that every room uses. A room adds codes of its own where none of these says it.
+const (
+	EvidenceMissing   = "evidence-missing"   // only the provider can supply what is absent
+	CollateralMissing = "collateral-missing" // a vendor publishes what is absent
+	CollateralRefused = "collateral-refused" // what was supplied cannot be used: not signed, lapsed, not yet valid
+	Internal          = "internal"           // the appraiser failed: never the provider's fault
+	Malformed         = "malformed"          // the bytes are not of the format
+	Mismatch          = "mismatch"           // two values that must be equal are not
+	NoExpectation     = "no-expectation"     // the appraiser was told nothing to compare with
+	NoReference       = "no-reference"       // no reference value speaks of it
+	NotListed         = "not-listed"         // reference values exist, and this is none of them
+	RestsOn           = "rests-on"           // a claim below it is not affirmed
+	Masked            = "masked"             // the platform was told to hide it
+	Contested         = "contested"          // another live holder claims the same identity
+)
+
+// Because returns the Reason of a code and a sentence.
+func Because(code, format string, args ...any) Reason {
+	return Reason(code + ": " + fmt.Sprintf(format, args...))
+}
+
+// Code returns the stable code.
+func (r Reason) Code() string {
+	code, _, _ := strings.Cut(string(r), ":")
+	code, _, _ = strings.Cut(code, " ")
+	return code
+}
+
+// Verifier is the issuer of every claim that an appraisal makes.
+const Verifier = "verifier"
+
+// A Claim is one finding about one subject.
+type Claim struct {
+	ID      string     `json:"id"`      // room.subject, from the catalogue
+	Subject string     `json:"subject"` // a component such as cpu:0, or set, node, party:NAME
+	Status  Status     `json:"status"`
+	Value   string     `json:"value,omitzero"`  // of the kind that the catalogue names
+	Reason  Reason     `json:"reason,omitzero"` // always there unless affirmed
+	Issuer  string     `json:"issuer"`
+	Basis   []string   `json:"basis"`          // claims it rests on, as ID or ID@SUBJECT; other grounds have no dot
+	From    canon.Time `json:"from,omitzero"`  // first instant it speaks of
+	Until   canon.Time `json:"until,omitzero"` // last instant it speaks of, inclusive
+}
+
+// Class returns the component class of a subject: "cpu" of "cpu:0".
+func Class(subject string) string {
+	class, _, _ := strings.Cut(subject, ":")
+	return class
+}
+
+// Room returns the room of a claim id: "sevsnp" of "sevsnp.tcb".
+func Room(id string) string {
+	room, _, _ := strings.Cut(id, ".")
+	return room
+}
+
+// Set is a set of claims, at most one for an id, subject and issuer, ordered by subject, id and issuer.
+type Set []Claim
+
+func compare(a, b Claim) int {
+	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Issuer, b.Issuer))
+}
+
+// Find returns the claim of that id and subject, or nil.
+func (s Set) Find(id, subject string) *Claim {
+	for i := range s {
+		if s[i].ID == id && s[i].Subject == subject {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// Add puts c into the set. Its basis gains what the catalogue says that its id rests on. It panics on an id that the
+// catalogue lacks and on a second claim for one id, subject and issuer: both are faults of the room that made it.
+func (s *Set) Add(c Claim) {
+	def, ok := Lookup(c.ID)
+	if !ok {
+		panic("claim: internal error: no catalogue entry for " + c.ID)
+	}
+	if c.Status != Affirmed && c.Reason == "" {
+		panic("claim: internal error: no reason for " + c.Status.String() + " " + c.ID)
+	}
+	if c.Issuer == "" {
+		c.Issuer = Verifier
+	}
+	c.Basis = append(slices.Clone(def.Rests), c.Basis...)
+	if c.Basis == nil {
+		c.Basis = []string{}
+	}
+	at, found := slices.BinarySearchFunc(*s, c, compare)
+	if found {
+		panic("claim: internal error: second " + c.ID + " of " + c.Subject)
+	}
+	*s = slices.Insert(*s, at, c)
+}
+
+// Affirm adds an affirmed claim; value is empty for a sentence.
+func (s *Set) Affirm(id, subject, value string) {
+	s.Add(Claim{ID: id, Subject: subject, Status: Affirmed, Value: value})
+}
+
+// Contradict adds a contradicted claim.
+func (s *Set) Contradict(id, subject, value string, why Reason) {
+	s.Add(Claim{ID: id, Subject: subject, Status: Contradicted, Value: value, Reason: why})
+}
+
+// Unknown adds an unknown claim.
+func (s *Set) Unknown(id, subject string, why Reason) {
+	s.Add(Claim{ID: id, Subject: subject, Status: Unknown, Reason: why})
+}
+
+// Settle turns every affirmed claim with a base that is not affirmed into unknown, reason "rests-on ID", until nothing
+// changes. A contradicted claim stays: unverified bytes may contradict, they never affirm. The value stays as well,
+// for people to see; no policy reads the value of a claim that is not affirmed.
+func (s Set) Settle() {
+	for changed := true; changed; {
+		changed = false
+		for i := range s {
+			if s[i].Status != Affirmed {
+				continue
+			}
+			if base := s.unaffirmedBase(s[i]); base != "" {
+				s[i].Status, s[i].Reason, changed = Unknown, Reason(RestsOn+" "+base), true
+			}
+		}
+	}
+}
+
+// unaffirmedBase returns the first claim in c's basis that the set does not affirm, or "".
+func (s Set) unaffirmedBase(c Claim) string {
+	for _, b := range c.Basis {
+		if !strings.Contains(b, ".") {
+			continue
+		}
+		id, subject, ok := strings.Cut(b, "@")
+		if !ok {
+			subject = c.Subject
+		}
+		if base := s.Find(id, subject); base == nil || base.Status != Affirmed {
+			return b
+		}
+	}
+	return ""
+}

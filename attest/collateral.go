@@ -1,0 +1,69 @@
+package attest
+
+import (
+	"fmt"
+
+	"github.com/assay-network/assay/internal/canon"
+)
+
+// Collateral kinds. The text form stands in logs and on command lines.
+const (
+	KindAMDCertificate = "amd-certificate" // a VCEK, ASK or ASVK (DER)
+	KindAMDCRL         = "amd-crl"         // an ARK-signed revocation list (DER)
+	KindDenyList       = "deny-list"       // a signed list of revoked devices
+)
+
+// Collateral is vendor data that evidence is judged with. It is untrusted until its own signature is verified under the
+// root set, whoever handed it in.
+type Collateral struct {
+	Kind string
+	Data []byte
+}
+
+// Digest names the item by its bytes.
+func (c Collateral) Digest() canon.Digest { return canon.Sum(c.Data) }
+
+// Need is one thing that an appraisal wants and was not given.
+type Need struct {
+	Kind   string `json:"kind"`            // a collateral kind, or a part that only the provider has
+	For    string `json:"for"`             // the component it is for
+	Source string `json:"source,omitzero"` // where it is published
+	Why    string `json:"why"`
+}
+
+// DenyListType is the type of the deny list document and the payload type of its envelope.
+const DenyListType = "assay/denylist/v1"
+
+// DenyList names devices that are no longer believed although their vendor revoked nothing: AMD gives every VCEK the
+// serial number zero, so that no CRL can name one. It is a DSSE envelope, signed by a key that the appraiser expects.
+type DenyList struct {
+	Type       string     `json:"type"`
+	Number     int64      `json:"number"` // grows with every issue
+	ThisUpdate canon.Time `json:"this_update"`
+	NextUpdate canon.Time `json:"next_update"`
+	Entries    []Denied   `json:"entries"`
+}
+
+// Denied is one entry of a deny list: a device, at one TCB or at any.
+type Denied struct {
+	Identity Identity   `json:"identity"`
+	TCB      string     `json:"tcb,omitzero"` // as the claim's value; absent: at every TCB
+	Since    canon.Time `json:"since"`
+	Reason   string     `json:"reason"`
+}
+
+// Identity is a hardware identity of a device: what stays when firmware and certificates change.
+type Identity struct {
+	Kind  string    `json:"kind"` // amd-chip-id
+	Value canon.Hex `json:"value"`
+}
+
+// IdentityAMDChip is CHIP_ID, 64 bytes, or the 8 significant bytes on Turin.
+const IdentityAMDChip = "amd-chip-id"
+
+func (i Identity) String() string { return fmt.Sprintf("%s %s", i.Kind, i.Value) }
+
+// Equal reports whether two identities name one device.
+func (i Identity) Equal(o Identity) bool {
+	return i.Kind == o.Kind && string(i.Value) == string(o.Value)
+}

@@ -1,0 +1,130 @@
+package attest
+
+import (
+	"crypto"
+	"crypto/x509"
+	"fmt"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// ExpectType is the type of the expectations document.
+const ExpectType = "assay/expect/v1"
+
+// Expect is what the appraiser itself knows and compares the evidence with. It never comes from the bundle: it is read
+// from the appraiser's own store or command line. The zero Expect expects nothing, and then nothing is fresh or bound.
+type Expect struct {
+	Type         string     `json:"type"`
+	Challenge    *Challenge `json:"challenge,omitzero"`      // the challenge it issued
+	Nonce        canon.Hex  `json:"nonce,omitzero"`          // N itself, where the challenge is not at hand
+	ReportData   canon.Hex  `json:"report_data,omitzero"`    // 64 bytes, for a raw SNP report or TDX quote
+	Enrolled     []Identity `json:"enrolled,omitzero"`       // the devices that the subject was enrolled with
+	Registry     []Holder   `json:"registry,omitzero"`       // who holds which device
+	DenyListKeys [][]byte   `json:"deny_list_keys,omitzero"` // SubjectPublicKeyInfo (DER) of keys that sign deny lists
+}
+
+// Holder is one line of the registry: the node that a device is enrolled for.
+type Holder struct {
+	Identity Identity `json:"identity"`
+	Node     string   `json:"node"`
+}
+
+// Check refuses an Expect that cannot be meant.
+func (e Expect) Check() error {
+	switch {
+	case e.Type != ExpectType:
+		return fmt.Errorf("expectations: type %.80q is not known to this build, want %q", e.Type, ExpectType)
+	case e.Challenge != nil && e.Challenge.Type != ChallengeType:
+		return fmt.Errorf("expectations: challenge type %.80q is not known to this build, want %q", e.Challenge.Type, ChallengeType)
+	case e.Challenge != nil && e.Nonce != nil:
+		return fmt.Errorf("expectations: challenge and nonce are two answers to one question")
+	case e.Challenge != nil && len(e.Challenge.Nonce) != NonceSize:
+		return fmt.Errorf("expectations: challenge nonce of %d bytes, want %d", len(e.Challenge.Nonce), NonceSize)
+	case e.Nonce != nil && len(e.Nonce) != len(canon.Digest{}):
+		return fmt.Errorf("expectations: nonce of %d bytes, want %d", len(e.Nonce), len(canon.Digest{}))
+	case e.ReportData != nil && len(e.ReportData) != ReportDataSize:
+		return fmt.Errorf("expectations: report_data of %d bytes, want %d", len(e.ReportData), ReportDataSize)
+	case len(e.Registry) > MaxHolders:
+		return fmt.Errorf("expectations: registry of %d lines, at most %d", len(e.Registry), MaxHolders)
+	}
+	_, err := e.denyKeys()
+	return err
+}
+
+func (e Expect) denyKeys() (keys []crypto.PublicKey, err error) {
+	for _, der := range e.DenyListKeys {
+		k, err := x509.ParsePKIXPublicKey(der)
+		if err != nil {
+			return nil, fmt.Errorf("expectations: deny list key: %w", err)
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// OpenDenyList reads a deny list that one of the expected keys signed. It does not compare dates.
+func (e Expect) OpenDenyList(data []byte) (DenyList, error) {
+	var l DenyList
+	if len(data) > MaxDenyList {
+		return l, fmt.Errorf("deny list: %d bytes, at most %d", len(data), MaxDenyList)
+	}
+	env, err := ledger.ParseEnvelope(data)
+	if err != nil {
+		return l, fmt.Errorf("deny list: %w", err)
+	}
+	keys, err := e.denyKeys()
+	if err != nil {
+		return l, err
+	}
+	for _, k := range keys {
+		if env.PayloadType == DenyListType && env.SignedBy(k) {
+			if err := canon.Unmarshal(env.Payload, &l); err != nil {
+				return l, fmt.Errorf("deny list: %w", err)
+			}
+			return l, nil
+		}
+	}
+	return l, fmt.Errorf("deny list: signed by no expected key")
+}
+
+// ReferencesType is the type of a list of reference values.
+const ReferencesType = "assay/references/v1"
+
+// References is a list of guests that somebody vouches for. `assay measure` writes such lists.
+type References struct {
+	Type   string      `json:"type"`
+	Name   string      `json:"name"`
+	Source string      `json:"source"` // who computed the values, from what
+	Values []Reference `json:"values"`
+}
+
+// Reference is one guest image: what it measures to, and the agent inside it.
+type Reference struct {
+	Format      string       `json:"format"` // sev-snp
+	Guest       string       `json:"guest"`  // name and version of the image
+	Measurement canon.Hex    `json:"measurement"`
+	Agent       canon.Digest `json:"agent,omitzero"` // SHA-256 of the agent's executable; absent: no agent inside
+}
+
+// Check refuses a list that cannot be meant.
+func (r References) Check() error {
+	switch {
+	case r.Type != ReferencesType:
+		return fmt.Errorf("references: type %.80q is not known to this build, want %q", r.Type, ReferencesType)
+	case len(r.Values) == 0 || len(r.Values) > MaxReferences:
+		return fmt.Errorf("references: %d values, want 1 to %d", len(r.Values), MaxReferences)
+	}
+	for i, v := range r.Values {
+		if v.Format == "" || len(v.Measurement) == 0 {
+			return fmt.Errorf("references: value %d: want a format and a measurement", i)
+		}
+	}
+	return nil
+}
+
+// Digest names the list, as a policy does.
+func (r References) Digest() (canon.Digest, error) {
+	b, err := canon.Marshal(r)
+	return canon.Sum(b), err
+}
