@@ -1,0 +1,307 @@
+package client
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+const (
+	jsonType     = "application/json"
+	envelopeType = "application/vnd.dsse.envelope.v1+json"
+)
+
+// Token is the text that an operator hands to a new node: a one-time secret and the fingerprint of the verifier that the
+// node shall believe, SECRET.FINGERPRINT.
+type Token struct {
+	Secret      string
+	Fingerprint canon.Digest // SHA-256 of the SubjectPublicKeyInfo of the result key
+}
+
+// ParseToken reads the text form.
+func ParseToken(text string) (Token, error) {
+	secret, fingerprint, ok := strings.Cut(text, ".")
+	if !ok || secret == "" {
+		return Token{}, errors.New("join token: want SECRET.FINGERPRINT")
+	}
+	d, err := canon.ParseDigest(fingerprint)
+	if err != nil {
+		return Token{}, fmt.Errorf("join token: fingerprint: %w", err)
+	}
+	return Token{secret, d}, nil
+}
+
+func (t Token) String() string { return t.Secret + "." + t.Fingerprint.String() }
+
+// JoinRequest is the body of POST /v1/nodes.
+type JoinRequest struct {
+	Token string `json:"token"` // the whole text
+}
+
+// Joined is the answer to POST /v1/nodes.
+type Joined struct {
+	Node       string `json:"node"`       // id of the node
+	Credential string `json:"credential"` // lets its bearer ask for challenges and submit as that node, nothing else
+	Origin     string `json:"origin"`     // of the verifier, as its challenges name it
+	ResultKey  []byte `json:"result_key"` // SubjectPublicKeyInfo (DER)
+	LogKey     string `json:"log_key"`    // verifier key of the log, as x/mod/sumdb/note writes it
+}
+
+// Join trades a one-time token for a node credential. The result key of the answer is the one that the token names; the
+// log's key and the origin are the server's word.
+func (c *Client) Join(ctx context.Context, t Token) (Joined, error) {
+	var j Joined
+	if err := c.post(ctx, "/v1/nodes", JoinRequest{t.String()}, &j); err != nil {
+		return j, err
+	}
+	if got := canon.Sum(j.ResultKey); got != t.Fingerprint {
+		return j, fmt.Errorf("join: the server's result key has fingerprint %s, the token names %s: this is another verifier",
+			got.Short(), t.Fingerprint.Short())
+	}
+	if j.Node == "" || len(j.Node) > attest.MaxName || j.Credential == "" || j.LogKey == "" {
+		return j, errors.New("join: the answer lacks a node id, a credential or the log's key")
+	}
+	return j, nil
+}
+
+// ChallengeRequest is the body of POST /v1/challenges.
+type ChallengeRequest struct {
+	Renter canon.Hex `json:"renter,omitzero"` // 32 random bytes of a renter
+}
+
+// Challenged is the answer to POST /v1/challenges.
+type Challenged struct {
+	Challenge  attest.Challenge `json:"challenge"`
+	Checkpoint string           `json:"checkpoint,omitzero"` // note whose SHA-256 the challenge names; absent: nothing is published yet
+}
+
+// Challenge asks for a challenge. The caller checks it: see agent.
+func (c *Client) Challenge(ctx context.Context, renter canon.Hex) (Challenged, error) {
+	var ch Challenged
+	return ch, c.post(ctx, "/v1/challenges", ChallengeRequest{renter}, &ch)
+}
+
+// Submitted is the answer to POST /v1/evidence. The same bytes get the same answer, however often they are sent.
+type Submitted struct {
+	Evidence canon.Digest    `json:"evidence"` // SHA-256 of the submitted bytes
+	Promise  ledger.Envelope `json:"promise"`
+}
+
+// Submit hands in a bundle, the canonical bytes of its envelope. The caller checks the promise.
+func (c *Client) Submit(ctx context.Context, envelope []byte) (Submitted, error) {
+	var s Submitted
+	data, err := c.do(ctx, http.MethodPost, "/v1/evidence", envelopeType, envelope, http.StatusAccepted, MaxAnswer)
+	if err != nil {
+		return s, err
+	}
+	if err := decode(data, &s); err != nil {
+		return s, err
+	}
+	if want := canon.Sum(envelope); s.Evidence != want {
+		return s, fmt.Errorf("submit: the server took evidence %s, sent was %s", s.Evidence, want)
+	}
+	return s, nil
+}
+
+// States of a submission.
+const (
+	StateReceived = "received" // promised, not yet appraised
+	StateDecided  = "decided"
+)
+
+// Result is the answer to GET /v1/results/{evidence}.
+type Result struct {
+	State     string           `json:"state"`
+	Result    *ledger.Envelope `json:"result,omitzero"`    // the signed verdict, payload type assay/result/v1; there when decided
+	Appraisal jsontext.Value   `json:"appraisal,omitzero"` // the canonical appraisal document; there when decided
+	Entries   []LogEntry       `json:"entries,omitzero"`   // evidence, appraisal and verdict, in log order
+}
+
+// LogEntry says where the log holds one entry and opens its leaf.
+type LogEntry struct {
+	Index   int64  `json:"index"`
+	Kind    string `json:"kind"`    // of the entry
+	Opening []byte `json:"opening"` // the hashed bytes: their SHA-256 is the commitment in the leaf
+}
+
+// Result asks what became of submitted evidence. It checks no signature: see [Result.Decision].
+func (c *Client) Result(ctx context.Context, evidence canon.Digest) (Result, error) {
+	var r Result
+	if err := c.get(ctx, "/v1/results/"+evidence.String(), &r); err != nil {
+		return r, err
+	}
+	if r.State != StateReceived && r.State != StateDecided {
+		return r, fmt.Errorf("result: state %.80q is not known to this build", r.State)
+	}
+	if r.State == StateDecided && r.Result == nil {
+		return r, errors.New("result: decided, and no verdict with it")
+	}
+	return r, nil
+}
+
+// ResultType is the payload type of a signed verdict.
+const ResultType = "assay/result/v1"
+
+// Decision is what a provider or relying party reads in a signed verdict.
+type Decision struct {
+	Outcome string // accept, reject or undecided
+	Policy  string // name of the policy
+	AsOf    canon.Time
+	Reasons []Reason
+}
+
+// Reason is one reason of a verdict.
+type Reason struct {
+	Rule     string `json:"rule"`
+	Claim    string `json:"claim"`
+	Subject  string `json:"subject"`
+	Status   string `json:"status"`
+	Required string `json:"required"`
+	Observed string `json:"observed"`
+	Fix      string `json:"fix"`
+	Who      string `json:"who"`
+}
+
+// Decision reads the verdict on the given evidence, signed by the result key. It does not recompute the verdict, and it
+// does not look for it in the log: that is what audit does.
+func (r Result) Decision(evidence canon.Digest, resultKey []byte) (Decision, error) {
+	var d Decision
+	if r.Result == nil {
+		return d, errors.New("result: no verdict yet")
+	}
+	pub, err := x509.ParsePKIXPublicKey(resultKey)
+	if err != nil {
+		return d, fmt.Errorf("result key: %w", err)
+	}
+	if r.Result.PayloadType != ResultType {
+		return d, fmt.Errorf("result: payload type %.80q is not known to this build, want %q", r.Result.PayloadType, ResultType)
+	}
+	if !r.Result.SignedBy(pub) {
+		return d, errors.New("result: not signed by the pinned result key")
+	}
+	// The full documents belong to rooms that a provider's agent does not carry; this reads the part that it needs.
+	var doc struct {
+		Type     string       `json:"type"`
+		Evidence canon.Digest `json:"evidence"`
+		Verdict  struct {
+			Outcome string     `json:"verdict"`
+			AsOf    canon.Time `json:"as_of"`
+			Policy  struct {
+				Name string `json:"name"`
+			} `json:"policy"`
+			Reasons []Reason `json:"reasons"`
+		} `json:"verdict"`
+	}
+	if err := json.Unmarshal(r.Result.Payload, &doc); err != nil {
+		return d, fmt.Errorf("result: %w", err)
+	}
+	v := doc.Verdict
+	switch {
+	case doc.Type != ResultType:
+		return d, fmt.Errorf("result: type %.80q is not known to this build, want %q", doc.Type, ResultType)
+	case doc.Evidence != evidence:
+		return d, fmt.Errorf("result: a verdict on evidence %s, asked was %s", doc.Evidence, evidence)
+	case v.Outcome != "accept" && v.Outcome != "reject" && v.Outcome != "undecided":
+		return d, fmt.Errorf("result: verdict %.80q is not known to this build", v.Outcome)
+	}
+	return Decision{v.Outcome, v.Policy.Name, v.AsOf, v.Reasons}, nil
+}
+
+// Health is the answer to GET /v1/health.
+type Health struct {
+	Status       string `json:"status"`                // ok, or what is wrong
+	PublishedAge int64  `json:"published_age_seconds"` // since the newest checkpoint
+	Size         int64  `json:"size"`                  // entries of the log
+}
+
+// Health asks how the server is.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	var h Health
+	return h, c.get(ctx, "/v1/health", &h)
+}
+
+// KeysetType is the type of the keyset document, the body of a log's first entry.
+const KeysetType = "assay/keyset/v1"
+
+// Uses of a key.
+const (
+	UseResult  = "result"  // signs verdicts
+	UsePromise = "promise" // signs promises
+)
+
+// Keyset names the keys of a verifier and its log. Served by HTTP it is the server's word.
+type Keyset struct {
+	Type string `json:"type"`
+	Log  string `json:"log"` // verifier key of the log
+	Keys []Key  `json:"keys"`
+}
+
+// Key is one public key and what it is for.
+type Key struct {
+	Use  string `json:"use"`
+	SPKI []byte `json:"spki"` // SubjectPublicKeyInfo (DER)
+}
+
+// For returns the keys of one use.
+func (k Keyset) For(use string) (keys []crypto.PublicKey, err error) {
+	for _, key := range k.Keys {
+		if key.Use != use {
+			continue
+		}
+		pub, err := x509.ParsePKIXPublicKey(key.SPKI)
+		if err != nil {
+			return nil, fmt.Errorf("keyset: %s key: %w", use, err)
+		}
+		keys = append(keys, pub)
+	}
+	return keys, nil
+}
+
+// Keys asks for the server's keyset.
+func (c *Client) Keys(ctx context.Context) (Keyset, error) {
+	var k Keyset
+	data, err := c.do(ctx, http.MethodGet, "/v1/keys", "", nil, http.StatusOK, MaxAnswer)
+	if err != nil {
+		return k, err
+	}
+	if err := canon.Unmarshal(data, &k); err != nil {
+		return k, fmt.Errorf("keyset: %w", err)
+	}
+	switch {
+	case k.Type != KeysetType:
+		return k, fmt.Errorf("keyset: type %.80q is not known to this build, want %q", k.Type, KeysetType)
+	case len(k.Keys) > MaxKeys:
+		return k, fmt.Errorf("keyset: %d keys, at most %d", len(k.Keys), MaxKeys)
+	}
+	return k, nil
+}
+
+func (c *Client) get(ctx context.Context, path string, answer any) error {
+	data, err := c.do(ctx, http.MethodGet, path, "", nil, http.StatusOK, MaxAnswer)
+	if err != nil {
+		return err
+	}
+	return decode(data, answer)
+}
+
+func (c *Client) post(ctx context.Context, path string, body, answer any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	if data, err = c.do(ctx, http.MethodPost, path, jsonType, data, http.StatusCreated, MaxAnswer); err != nil {
+		return err
+	}
+	return decode(data, answer)
+}
