@@ -62,8 +62,12 @@ func (c Component) Part(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// StatementType is the type and media type of the agent's own statement.
-const StatementType = "assay/statement/v1"
+// Names of the agent's own statement: its document type, and the media type and the one part of its component.
+const (
+	StatementType      = "assay/statement/v1"
+	StatementMediaType = "application/vnd.assay.statement+json"
+	PartStatement      = "statement"
+)
 
 // Statement is what the agent says of itself. It counts only where agent.measured is affirmed.
 type Statement struct {

@@ -37,8 +37,8 @@ func (e Expect) Check() error {
 		return fmt.Errorf("expectations: type %.80q is not known to this build, want %q", e.Type, ExpectType)
 	case e.Challenge != nil && e.Challenge.Type != ChallengeType:
 		return fmt.Errorf("expectations: challenge type %.80q is not known to this build, want %q", e.Challenge.Type, ChallengeType)
-	case e.Challenge != nil && e.Nonce != nil:
-		return fmt.Errorf("expectations: challenge and nonce are two answers to one question")
+	case e.Challenge != nil && e.Nonce != nil, e.ReportData != nil && (e.Nonce != nil || e.Challenge != nil):
+		return fmt.Errorf("expectations: want one of challenge, nonce (for a bundle) and report_data (for a raw report)")
 	case e.Challenge != nil && len(e.Challenge.Nonce) != NonceSize:
 		return fmt.Errorf("expectations: challenge nonce of %d bytes, want %d", len(e.Challenge.Nonce), NonceSize)
 	case e.Nonce != nil && len(e.Nonce) != len(canon.Digest{}):

@@ -11,7 +11,9 @@ import (
 // Roots is a set of trust anchors: what an appraisal believes without proof. The verifier's default is the set pinned in
 // the format rooms; another set replaces it whole, and its digest is an input of the appraisal.
 type Roots struct {
-	files []RootFile // ordered by name
+	files    []RootFile // ordered by name
+	document []byte     // canonical form, made once
+	digest   canon.Digest
 }
 
 // RootFile is one file of a root set. Its name says which format and product it anchors, such as amd-milan.pem.
@@ -35,7 +37,15 @@ func NewRoots(files ...RootFile) (Roots, error) {
 			return Roots{}, fmt.Errorf("root set: second file %s", f.Name)
 		}
 	}
-	return Roots{files}, nil
+	d := rootsDocument{Type: rootsType}
+	for _, f := range files {
+		d.Files = append(d.Files, Part{f.Name, f.Data})
+	}
+	doc, err := canon.Marshal(d)
+	if err != nil {
+		return Roots{}, fmt.Errorf("root set: %w", err)
+	}
+	return Roots{files, doc, canon.Sum(doc)}, nil
 }
 
 // Files returns the files, ordered by name.
@@ -59,17 +69,7 @@ type rootsDocument struct {
 const rootsType = "assay/roots/v1"
 
 // Marshal returns the canonical document of the root set, from which [ParseRoots] makes it again.
-func (r Roots) Marshal() []byte {
-	d := rootsDocument{Type: rootsType}
-	for _, f := range r.files {
-		d.Files = append(d.Files, Part{f.Name, f.Data})
-	}
-	b, err := canon.Marshal(d)
-	if err != nil {
-		panic("attest: internal error: " + err.Error())
-	}
-	return b
-}
+func (r Roots) Marshal() []byte { return slices.Clone(r.document) }
 
 // ParseRoots reads the document that [Roots.Marshal] wrote.
 func ParseRoots(data []byte) (Roots, error) {
@@ -88,4 +88,4 @@ func ParseRoots(data []byte) (Roots, error) {
 }
 
 // Digest names the root set: the SHA-256 digest of its document.
-func (r Roots) Digest() canon.Digest { return canon.Sum(r.Marshal()) }
+func (r Roots) Digest() canon.Digest { return r.digest }

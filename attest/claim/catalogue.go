@@ -64,7 +64,7 @@ var catalogue = []Definition{
 	{"sevsnp.debug-off", Sentence, "the host cannot read guest memory through the debug interface", snpABI + ", table 9, POLICY.DEBUG", onReport, Provider, "launch the guest with POLICY bit 19 clear"},
 	{"sevsnp.freshness", Hex, "REPORT_DATA answers what this appraiser asked", snpABI + ", table 23, REPORT_DATA", onReport, Provider, "collect a new report over the challenge"},
 	{"sevsnp.host-data", Hex, "the host bound this HOST_DATA to the guest at launch", snpABI + ", table 23, HOST_DATA", onReport, Provider, "launch the guest with the agreed HOST_DATA"},
-	{"sevsnp.id-block", Text, "the launch was bound to an identity block; the value names its keys", snpABI + ", table 23, ID_KEY_DIGEST", onReport, Provider, "launch the guest with a signed identity block"},
+	{"sevsnp.id-block", Words, "the launch was bound to an identity block; the value names its keys", snpABI + ", table 23, ID_KEY_DIGEST", onReport, Provider, "launch the guest with a signed identity block"},
 	{"sevsnp.launch-tcb", TCB, "the guest was launched at this TCB", snpABI + ", table 23, LAUNCH_TCB", onReportTCB, Provider, "restart the guest after a firmware update"},
 	{"sevsnp.measurement", Hex, "the guest was launched with this MEASUREMENT", snpABI + ", table 23, MEASUREMENT", onReport, Provider, "boot the listed guest image"},
 	{"sevsnp.migration-off", Sentence, "no migration agent can move the guest", snpABI + ", table 9, POLICY.MIGRATE_MA", onReport, Provider, "launch the guest with POLICY bit 18 clear"},
@@ -79,6 +79,7 @@ var catalogue = []Definition{
 	{"sevsnp.tcb", TCB, "the firmware is at least this TCB, since the signing key exists only there", snpABI + ", table 23, REPORTED_TCB", onReportTCB, Provider, "update the firmware"},
 	{"sevsnp.vmpl", Number, "software at this privilege level asked for the report", snpABI + ", table 23, VMPL", onReport, Provider, "ask for the report at the expected privilege level"},
 	{"set.device-unique", Sentence, "no device shows up twice, here or under another holder", design + "2.3", nil, Provider, "send each device's evidence once; settle a contested identity with its holder"},
+	{"statement.structure", Sentence, "the agent's statement can be read to its last byte", design + "2.1", nil, Provider, "send the evidence as the agent wrote it"},
 }
 
 // Lookup returns the definition of a claim id.

@@ -1,0 +1,304 @@
+package sevsnp
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"embed"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
+)
+
+//go:embed roots/*.pem
+var rootFiles embed.FS
+
+// VendorRoots returns AMD's root files, one for each product line: ARK, ASK and ASVK (roots/SOURCES.md).
+func VendorRoots() []attest.RootFile {
+	entries, err := rootFiles.ReadDir("roots")
+	if err != nil {
+		panic("sevsnp: internal error: " + err.Error())
+	}
+	var files []attest.RootFile
+	for _, e := range entries {
+		data, err := rootFiles.ReadFile(path.Join("roots", e.Name()))
+		if err != nil {
+			panic("sevsnp: internal error: " + err.Error())
+		}
+		files = append(files, attest.RootFile{Name: e.Name(), Data: data})
+	}
+	return files
+}
+
+// Extensions of a VCEK or VLEK (57230, table 8 and section 3.2). Each OID is matched whole.
+var (
+	oidProductName = amdOID(2)
+	oidBootloader  = amdOID(3, 1)
+	oidTEE         = amdOID(3, 2)
+	oidSNP         = amdOID(3, 3)
+	oidMicrocode   = amdOID(3, 8)
+	oidFMC         = amdOID(3, 9)
+	oidHardwareID  = amdOID(4)
+	oidCSPID       = amdOID(5)
+)
+
+func amdOID(tail ...int) asn1.ObjectIdentifier {
+	return append(asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 3704, 1}, tail...)
+}
+
+// leaf is what a report's signing certificate says. It holds no pointer into the certificate.
+type leaf struct {
+	key        *ecdsa.PublicKey
+	kind       SigningKey // SigningVCEK or SigningVLEK
+	product    string     // productName, such as Milan-B0, or Genoa alone
+	tcb        TCB
+	hasFMC     bool
+	hardwareID []byte // VCEK: 64 bytes, or 8 on Turin
+	csp        string // VLEK
+	serial     string // hex
+	window     window
+}
+
+// window is a span of validity, both ends inclusive (RFC 5280, section 4.1.2.5).
+type window struct {
+	from, until canon.Time
+	first, last string // whose dates bound it
+}
+
+func (w window) and(o window) window {
+	if o.from > w.from {
+		w.from, w.first = o.from, o.first
+	}
+	if o.until < w.until {
+		w.until, w.last = o.until, o.last
+	}
+	return w
+}
+
+func windowOf(c *x509.Certificate) window {
+	return window{canon.At(c.NotBefore), canon.At(c.NotAfter), c.Subject.CommonName, c.Subject.CommonName}
+}
+
+// errNoLeaf marks a certificate that is no VCEK or VLEK, such as an ASK.
+var errNoLeaf = errors.New("neither VCEK nor VLEK")
+
+// parseLeaf reads a signing certificate. Its kind is told from what it names, a chip or a cloud, never from its subject.
+func parseLeaf(c *x509.Certificate) (leaf, error) {
+	l := leaf{serial: c.SerialNumber.Text(16), window: windowOf(c)}
+	seen := map[string]bool{}
+	need := map[string]*uint8{oidBootloader.String(): &l.tcb.Bootloader, oidTEE.String(): &l.tcb.TEE, oidSNP.String(): &l.tcb.SNP, oidMicrocode.String(): &l.tcb.Microcode}
+	for _, e := range c.Extensions {
+		id := e.Id.String()
+		if seen[id] {
+			return l, fmt.Errorf("extension %s twice", id)
+		}
+		seen[id] = true
+		var err error
+		switch {
+		case need[id] != nil:
+			err = parseByte(e.Value, need[id])
+			delete(need, id)
+		case e.Id.Equal(oidFMC):
+			l.hasFMC, err = true, parseByte(e.Value, &l.tcb.FMC)
+		case e.Id.Equal(oidProductName):
+			l.product, err = parseIA5(e.Value)
+		case e.Id.Equal(oidHardwareID):
+			l.hardwareID, err = parseHardwareID(e.Value)
+		case e.Id.Equal(oidCSPID):
+			l.csp, err = parseIA5(e.Value)
+		}
+		if err != nil {
+			return l, fmt.Errorf("extension %s: %w", id, err)
+		}
+	}
+	switch {
+	case l.hardwareID == nil && l.csp == "":
+		return l, errNoLeaf
+	case l.hardwareID != nil && l.csp != "":
+		return l, errors.New("names both a chip and a cloud")
+	case l.csp != "":
+		l.kind = SigningVLEK
+	}
+	if len(need) > 0 {
+		return l, errors.New("lacks a TCB extension")
+	}
+	key, ok := c.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P384() {
+		return l, errors.New("its key is not on P-384")
+	}
+	l.key = key
+	if len(c.UnhandledCriticalExtensions) > 0 {
+		return l, fmt.Errorf("critical extension %s is not known", c.UnhandledCriticalExtensions[0])
+	}
+	return l, nil
+}
+
+func parseByte(der []byte, into *uint8) error {
+	var n int
+	if rest, err := asn1.Unmarshal(der, &n); err != nil || len(rest) > 0 || n < 0 || n > 255 {
+		return errors.New("want an INTEGER from 0 to 255")
+	}
+	*into = uint8(n)
+	return nil
+}
+
+func parseIA5(der []byte) (string, error) {
+	var s string
+	if rest, err := asn1.UnmarshalWithParams(der, &s, "ia5"); err != nil || len(rest) > 0 || s == "" || len(s) > attest.MaxName {
+		return "", fmt.Errorf("want an IA5String of 1 to %d characters", attest.MaxName)
+	}
+	return s, nil
+}
+
+// parseHardwareID decides by length alone: the extension holds raw bytes, and raw bytes may begin like a DER tag. Some
+// issues wrap the 64 bytes in an OCTET STRING.
+func parseHardwareID(v []byte) ([]byte, error) {
+	switch {
+	case len(v) == chipIDSize || len(v) == turinChipSize:
+		return bytes.Clone(v), nil
+	case len(v) == 2+chipIDSize && v[0] == 0x04 && v[1] == chipIDSize:
+		return bytes.Clone(v[2:]), nil
+	}
+	return nil, fmt.Errorf("hardware id of %d bytes, want %d or %d", len(v), chipIDSize, turinChipSize)
+}
+
+// anchor is the root key of one product line, with the intermediates that came with it.
+type anchor struct {
+	line          Line
+	ark           *x509.Certificate
+	intermediates []*x509.Certificate
+}
+
+// anchors reads the AMD part of a root set. Files of other formats are passed over.
+func anchors(roots attest.Roots, m *attest.Memory) []anchor {
+	d := roots.Digest()
+	return attest.Remember(m, canon.Hash("sevsnp/anchors/v1", d[:]), func() []anchor {
+		var all []*x509.Certificate
+		for _, f := range roots.Files() {
+			all = append(all, certificatesOfPEM(f.Data)...)
+		}
+		var found []anchor
+		for _, line := range Lines() {
+			for _, c := range all {
+				if c.Subject.CommonName != "ARK-"+string(line) {
+					continue
+				}
+				a := anchor{line: line, ark: c}
+				for _, i := range all {
+					if bytes.Equal(i.RawIssuer, c.RawSubject) && !bytes.Equal(i.Raw, c.Raw) {
+						a.intermediates = append(a.intermediates, i)
+					}
+				}
+				found = append(found, a)
+			}
+		}
+		return found
+	})
+}
+
+func certificatesOfPEM(data []byte) (certs []*x509.Certificate) {
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			return certs
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			certs = append(certs, c)
+		}
+	}
+}
+
+// chain is a proof that a signing certificate descends from a trusted root, or why it does not. It is true at any time;
+// window says when it may be used.
+type chain struct {
+	fault        string // empty: proven
+	line         Line
+	path         string // "ARK-Milan SEV-Milan SEV-VCEK"
+	window       window
+	ark          *x509.Certificate // of the anchor, shared
+	issuerSerial string            // hex
+	issuer       string            // common name of the ASK or ASVK
+}
+
+// prove looks for a path from a signing certificate over one intermediate to a root of the set. Intermediates may come
+// from anywhere, since a root must have signed them; a VLEK descends from the ASVK and a VCEK from the ASK.
+func prove(l leaf, c *x509.Certificate, extra []*x509.Certificate, as []anchor) chain {
+	named := false
+	for _, a := range as {
+		want := "SEV-" + string(a.line)
+		if l.kind == SigningVLEK {
+			want = "SEV-VLEK-" + string(a.line)
+		}
+		for _, i := range slices.Concat(a.intermediates, extra) {
+			if !bytes.Equal(i.RawSubject, c.RawIssuer) || !bytes.Equal(i.RawIssuer, a.ark.RawSubject) {
+				continue
+			}
+			named = true
+			if i.Subject.CommonName != want || i.CheckSignatureFrom(a.ark) != nil || c.CheckSignatureFrom(i) != nil {
+				continue
+			}
+			return chain{
+				line: a.line, ark: a.ark, issuer: want, issuerSerial: i.SerialNumber.Text(16),
+				path:   strings.Join([]string{a.ark.Subject.CommonName, want, c.Subject.CommonName}, " "),
+				window: windowOf(a.ark).and(windowOf(i)).and(l.window),
+			}
+		}
+	}
+	if named {
+		return chain{fault: fmt.Sprintf("its signature is not by the trusted %s that it names as issuer", printable(c.Issuer.CommonName))}
+	}
+	return chain{fault: fmt.Sprintf("its issuer %s is not signed by a root of this set", printable(c.Issuer.CommonName))}
+}
+
+// printable makes a name from a hostile certificate fit for a sentence.
+func printable(s string) string {
+	if len(s) > attest.MaxName {
+		s = s[:attest.MaxName]
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// crl is a revocation list that the product line's root signed, or why it is not used.
+type crl struct {
+	fault   string
+	window  window
+	revoked []string // of the serials asked about
+}
+
+// readCRL verifies a revocation list under the root and looks up serials in it. A list without nextUpdate is refused: it
+// would be valid for ever.
+func readCRL(der []byte, ark *x509.Certificate, serials []string) crl {
+	if len(der) > attest.MaxCRL {
+		return crl{fault: fmt.Sprintf("%d bytes, at most %d", len(der), attest.MaxCRL)}
+	}
+	list, err := x509.ParseRevocationList(der)
+	switch {
+	case err != nil:
+		return crl{fault: "it does not parse"}
+	case !bytes.Equal(list.RawIssuer, ark.RawSubject):
+		return crl{fault: "its issuer is " + printable(list.Issuer.CommonName)}
+	case list.NextUpdate.IsZero():
+		return crl{fault: "it has no nextUpdate"}
+	}
+	// Not CheckSignatureFrom: AMD's roots sign lists without asserting the cRLSign key usage in every issue.
+	if ark.CheckSignature(list.SignatureAlgorithm, list.RawTBSRevocationList, list.Signature) != nil {
+		return crl{fault: "it is not signed by " + ark.Subject.CommonName}
+	}
+	out := crl{window: window{canon.At(list.ThisUpdate), canon.At(list.NextUpdate), "thisUpdate", "nextUpdate"}}
+	for _, serial := range serials {
+		n, _ := new(big.Int).SetString(serial, 16)
+		if slices.ContainsFunc(list.RevokedCertificateEntries, func(e x509.RevocationListEntry) bool { return e.SerialNumber.Cmp(n) == 0 }) {
+			out.revoked = append(out.revoked, serial)
+		}
+	}
+	return out
+}

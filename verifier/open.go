@@ -1,0 +1,159 @@
+package verifier
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Evidence types, as a user names them. TypeAny is told from the bytes.
+const (
+	TypeAny    = ""
+	TypeBundle = "bundle"
+	TypeSEVSNP = "sev-snp"
+)
+
+// Types returns the evidence types that this build reads.
+func Types() []string { return []string{TypeBundle, TypeSEVSNP} }
+
+// Opened is evidence that was read but not judged.
+type Opened struct {
+	digest     canon.Digest // of the file as received
+	bundle     *attest.Bundle
+	signed     bool // by the session key that the bundle names
+	components []component
+	fault      error // why the file is no evidence; components is then empty
+	faultRoom  string
+}
+
+type component struct {
+	attest.Component
+	subject string
+}
+
+// Open reads one file of evidence: an evidence bundle, or a vendor's raw file of the given type ([TypeAny]: told from its
+// bytes). A file that is neither is not an error: it is evidence that will be rejected, with the reason. The error is for
+// a caller who names a type that does not exist.
+func Open(typ string, data []byte) (*Opened, error) {
+	o := &Opened{digest: canon.Sum(data)}
+	switch typ {
+	case TypeAny:
+		if typ = detect(data); typ == TypeAny {
+			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, or an SEV-SNP report (%d bytes, raw or hex)",
+				len(data), strconv.QuoteToASCII(string(data[:min(len(data), 16)])), sevsnp.ReportSize)
+			return o, nil
+		}
+	case TypeBundle, TypeSEVSNP:
+	default:
+		return nil, fmt.Errorf("evidence type %q is not known to this build: want %q", typ, Types())
+	}
+	if len(data) > attest.MaxBundle {
+		o.fault = fmt.Errorf("%d bytes, at most %d", len(data), attest.MaxBundle)
+		return o, nil
+	}
+	if typ == TypeBundle {
+		o.openBundle(data)
+	} else {
+		o.openReport(data)
+	}
+	return o, nil
+}
+
+// detect tells the type from the first bytes and the size; it returns TypeAny for what it does not know.
+func detect(data []byte) string {
+	switch {
+	case len(data) > 0 && data[0] == '{':
+		return TypeBundle
+	case isHexReport(data), len(data) == sevsnp.ReportSize:
+		return TypeSEVSNP
+	case len(data) > sevsnp.ReportSize && binary.LittleEndian.Uint32(data) < 16:
+		return TypeSEVSNP
+	}
+	return TypeAny
+}
+
+func isHexReport(data []byte) bool {
+	data = bytes.TrimSpace(data)
+	return len(data) == 2*sevsnp.ReportSize && len(bytes.Trim(data, "0123456789abcdefABCDEF")) == 0
+}
+
+// openReport reads an SNP report, raw or in hex, alone or with the host's certificate table behind it (an extended
+// report). What is wrong with it, the format's own room says.
+func (o *Opened) openReport(data []byte) {
+	if isHexReport(data) {
+		raw := make([]byte, sevsnp.ReportSize)
+		if _, err := hex.Decode(raw, bytes.TrimSpace(data)); err != nil {
+			o.fault, o.faultRoom = fmt.Errorf("hex digits do not decode"), "sevsnp"
+			return
+		}
+		data = raw
+	}
+	c := attest.Component{Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: "cpu0"}
+	if len(data) > sevsnp.ReportSize {
+		c.Parts = []attest.Part{{Name: sevsnp.PartReport, Data: data[:sevsnp.ReportSize]}, {Name: sevsnp.PartCertificates, Data: data[sevsnp.ReportSize:]}}
+	} else {
+		c.Parts = []attest.Part{{Name: sevsnp.PartReport, Data: data}}
+	}
+	o.components = []component{{c, attest.ClassCPU + ":0"}}
+}
+
+func (o *Opened) openBundle(data []byte) {
+	env, err := ledger.ParseEnvelope(bytes.TrimSuffix(data, []byte("\n")))
+	if err != nil {
+		o.fault = err
+		return
+	}
+	b, signed, err := attest.OpenBundle(env)
+	if err != nil {
+		o.fault = err
+		return
+	}
+	count := map[string]int{}
+	var components []component
+	for _, c := range b.Components {
+		r, known := rooms[c.MediaType]
+		switch {
+		case c.Class == attest.ClassStatement && c.MediaType == attest.StatementMediaType:
+		case !known:
+			o.fault = fmt.Errorf("component %q: media type %q is not known to this build", c.Label, c.MediaType)
+			return
+		case c.Class != r.class:
+			o.fault = fmt.Errorf("component %q: class %q, want %q for %s", c.Label, c.Class, r.class, c.MediaType)
+			return
+		}
+		components = append(components, component{c, c.Class + ":" + strconv.Itoa(count[c.Class])})
+		count[c.Class]++
+	}
+	o.bundle, o.signed, o.components = &b, signed, components
+}
+
+// Needs returns the collateral that judging the evidence under a root set will want, were none at hand. It is the one
+// list that a fetcher, a command line and the words of an undecided verdict share.
+func (o *Opened) Needs(roots attest.Roots) (needs []attest.Need) {
+	for _, c := range o.components {
+		if r, ok := rooms[c.MediaType]; ok {
+			needs = append(needs, r.needs(c.Component, c.subject, roots)...)
+		}
+	}
+	return needs
+}
+
+// Digest returns the digest of the file as received.
+func (o *Opened) Digest() canon.Digest { return o.digest }
+
+// Bundle returns the evidence bundle, unverified, or nil for a vendor's raw file.
+func (o *Opened) Bundle() *attest.Bundle { return o.bundle }
+
+// SignedBySession reports whether the session key that the bundle names signed it. That evidence covers this key, only an
+// appraisal shows.
+func (o *Opened) SignedBySession() bool { return o.signed }
+
+// Fault says why the file is no evidence, or is nil.
+func (o *Opened) Fault() error { return o.fault }

@@ -1,0 +1,80 @@
+// Package verifier turns evidence into claims.
+//
+// [Open] bounds and parses what a stranger sent, [Opened.Needs] says which vendor data judging it will want, and
+// [Appraise] judges: a pure function of the evidence, what the appraiser expects, collateral, roots and a time. It reads
+// no clock, file or network, so that the same call gives the same bytes in ten years; replay rests on that.
+//
+// An appraisal is no verdict. It does not say whether the claims suffice (package policy does), it does not fetch what is
+// missing, and it cannot show what no evidence shows: physical probing, location, behaviour between two appraisals.
+package verifier
+
+import (
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/internal/canon"
+)
+
+// Rules is the revision of this room's judgement. A change that alters any result must raise it.
+const Rules = 1
+
+// AppraisalType is the type of the appraisal document.
+const AppraisalType = "assay/appraisal/v1"
+
+// Appraisal is what the evidence shows, with the digest of every input that it was computed from.
+type Appraisal struct {
+	Type   string        `json:"type"`
+	Rules  []RoomRules   `json:"rules"` // of the rooms that judged
+	AsOf   canon.Time    `json:"as_of"`
+	Inputs []Input       `json:"inputs"`
+	Claims claim.Set     `json:"claims"`
+	Needs  []attest.Need `json:"needs"` // wanted and not given
+}
+
+// RoomRules names the rules that a room judged by.
+type RoomRules struct {
+	Room  string `json:"room"`
+	Rules int    `json:"rules"`
+}
+
+// Input is one input of an appraisal.
+type Input struct {
+	Kind   string       `json:"kind"` // evidence, expect, references, roots, or a collateral kind
+	Digest canon.Digest `json:"sha256"`
+}
+
+// Kinds of inputs beside the collateral kinds.
+const (
+	InputEvidence   = "evidence"
+	InputExpect     = "expect"
+	InputReferences = "references"
+	InputRoots      = "roots"
+)
+
+// Canonical returns the canonical bytes of the appraisal, which replay compares.
+func (a Appraisal) Canonical() ([]byte, error) { return canon.Marshal(a) }
+
+// VendorRoots returns the pinned roots of every format: the root set that judges by default.
+func VendorRoots() attest.Roots {
+	roots, err := attest.NewRoots(sevsnp.VendorRoots()...)
+	if err != nil {
+		panic("verifier: internal error: " + err.Error())
+	}
+	return roots
+}
+
+// room is one format: how a component of its media type is judged.
+type room struct {
+	name     string
+	class    string
+	appraise func(attest.Component, string, *attest.Case, attest.Asked, *claim.Set) attest.Finding
+	needs    func(attest.Component, string, attest.Roots) []attest.Need
+}
+
+var rooms = map[string]room{
+	sevsnp.MediaType: {"sevsnp", attest.ClassCPU, sevsnp.Appraise, sevsnp.Needs},
+}
+
+func roomRules() []RoomRules {
+	return []RoomRules{{"sevsnp", sevsnp.Rules}, {"verifier", Rules}}
+}
