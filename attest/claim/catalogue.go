@@ -1,6 +1,9 @@
 package claim
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind is the kind of value that a claim carries, which fixes how a policy may compare it.
 type Kind uint8
@@ -57,6 +60,7 @@ var catalogue = []Definition{
 	{"binding.seal", Text, "the sealing component covers the challenge, the session keys and every other component", design + "2.2", nil, Provider, "collect all components in one run of the agent, the seal last"},
 	{"bundle.structure", Sentence, "the file is evidence that can be read to its last byte", design + "2.1", nil, Provider, "send the evidence as the agent wrote it"},
 	{"guest.measured", Text, "all code that ran before and beside the agent equals a reference value; the value is the root of the measurement", design + "2.4", nil, Provider, "boot a guest image that the appraiser lists, or have its reference values added"},
+	{"set.device-unique", Sentence, "no device shows up twice, here or under another holder", design + "2.3", nil, Provider, "send each device's evidence once; settle a contested identity with its holder"},
 	{"sevsnp.cert-chip-id", Text, "the signing certificate was issued for the chip (VCEK) or the cloud (VLEK) that the report names", snpKDS + ", section 3.1", []string{"sevsnp.chain", "sevsnp.signature"}, Provider, "send the VCEK of this chip; unset MASK_CHIP_ID"},
 	{"sevsnp.cert-tcb", TCB, "the signing certificate was issued for the report's REPORTED_TCB", snpKDS + ", section 3.1", []string{"sevsnp.chain", "sevsnp.signature"}, Provider, "send the certificate for REPORTED_TCB"},
 	{"sevsnp.chain", Text, "the signing certificate chains to a trusted AMD root of the report's product and is inside its dates", snpKDS + ", sections 2 and 3", []string{"sevsnp.structure"}, Vendor, "fetch the certificate from AMD's key distribution service"},
@@ -78,21 +82,12 @@ var catalogue = []Definition{
 	{"sevsnp.structure", Text, "the bytes are an attestation report of a known version; the value is the version", snpABI + ", table 23", nil, Provider, "send the 1184 bytes of the report as the firmware wrote them"},
 	{"sevsnp.tcb", TCB, "the firmware is at least this TCB, since the signing key exists only there", snpABI + ", table 23, REPORTED_TCB", onReportTCB, Provider, "update the firmware"},
 	{"sevsnp.vmpl", Number, "software at this privilege level asked for the report", snpABI + ", table 23, VMPL", onReport, Provider, "ask for the report at the expected privilege level"},
-	{"set.device-unique", Sentence, "no device shows up twice, here or under another holder", design + "2.3", nil, Provider, "send each device's evidence once; settle a contested identity with its holder"},
 	{"statement.structure", Sentence, "the agent's statement can be read to its last byte", design + "2.1", nil, Provider, "send the evidence as the agent wrote it"},
 }
 
 // Lookup returns the definition of a claim id.
 func Lookup(id string) (Definition, bool) {
-	i, ok := slices.BinarySearchFunc(catalogue, id, func(d Definition, id string) int {
-		switch {
-		case d.ID < id:
-			return -1
-		case d.ID > id:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(catalogue, id, func(d Definition, id string) int { return strings.Compare(d.ID, id) })
 	if !ok {
 		return Definition{}, false
 	}
