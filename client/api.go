@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -231,60 +230,13 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return h, c.get(ctx, "/v1/health", &h)
 }
 
-// KeysetType is the type of the keyset document, the body of a log's first entry.
-const KeysetType = "assay/keyset/v1"
-
-// Uses of a key.
-const (
-	UseResult  = "result"  // signs verdicts
-	UsePromise = "promise" // signs promises
-)
-
-// Keyset names the keys of a verifier and its log. Served by HTTP it is the server's word.
-type Keyset struct {
-	Type string `json:"type"`
-	Log  string `json:"log"` // verifier key of the log
-	Keys []Key  `json:"keys"`
-}
-
-// Key is one public key and what it is for.
-type Key struct {
-	Use  string `json:"use"`
-	SPKI []byte `json:"spki"` // SubjectPublicKeyInfo (DER)
-}
-
-// For returns the keys of one use.
-func (k Keyset) For(use string) (keys []crypto.PublicKey, err error) {
-	for _, key := range k.Keys {
-		if key.Use != use {
-			continue
-		}
-		pub, err := x509.ParsePKIXPublicKey(key.SPKI)
-		if err != nil {
-			return nil, fmt.Errorf("keyset: %s key: %w", use, err)
-		}
-		keys = append(keys, pub)
-	}
-	return keys, nil
-}
-
-// Keys asks for the server's keyset.
-func (c *Client) Keys(ctx context.Context) (Keyset, error) {
-	var k Keyset
+// Keys asks for the keyset of the server's log. Served by HTTP it is the server's word: trust in it comes from outside.
+func (c *Client) Keys(ctx context.Context) (ledger.Keyset, error) {
 	data, err := c.do(ctx, http.MethodGet, "/v1/keys", "", nil, http.StatusOK, MaxAnswer)
 	if err != nil {
-		return k, err
+		return ledger.Keyset{}, err
 	}
-	if err := canon.Unmarshal(data, &k); err != nil {
-		return k, fmt.Errorf("keyset: %w", err)
-	}
-	switch {
-	case k.Type != KeysetType:
-		return k, fmt.Errorf("keyset: type %.80q is not known to this build, want %q", k.Type, KeysetType)
-	case len(k.Keys) > MaxKeys:
-		return k, fmt.Errorf("keyset: %d keys, at most %d", len(k.Keys), MaxKeys)
-	}
-	return k, nil
+	return ledger.ParseKeyset(data)
 }
 
 func (c *Client) get(ctx context.Context, path string, answer any) error {

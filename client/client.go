@@ -13,7 +13,7 @@
 //	POST /v1/evidence             canonical envelope of a bundle          202 Submitted    node credential
 //	GET  /v1/results/{evidence}                                           200 Result       node credential
 //	GET  /v1/health                                                       200 Health
-//	GET  /v1/keys                                                         200 Keyset, its canonical bytes
+//	GET  /v1/keys                                                         200 ledger.Keyset, its canonical bytes
 //	GET  /v1/blobs/{digest}                                               200 bytes        admin token
 //	GET  /log/checkpoint, /log/tile/...                                   200 as C2SP tlog-tiles
 //
