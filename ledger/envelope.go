@@ -14,9 +14,6 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 )
 
-// MaxSignatures bounds the signatures of one envelope.
-const MaxSignatures = 8
-
 // Envelope is a DSSE envelope (Dead Simple Signing Envelope, protocol and JSON format v1.0.2): a payload, its type, and
 // signatures over both. Its canonical JSON is the only form that is kept; its identity is the digest of [Envelope.PAE],
 // which signatures do not change.
@@ -69,6 +66,9 @@ func Seal(payloadType string, payload []byte, signers ...Signer) (Envelope, erro
 // ParseEnvelope reads the canonical JSON of an envelope. It checks no signature.
 func ParseEnvelope(data []byte) (Envelope, error) {
 	var e Envelope
+	if len(data) > MaxEnvelope {
+		return e, fmt.Errorf("envelope: %d bytes, at most %d", len(data), MaxEnvelope)
+	}
 	if err := canon.Unmarshal(data, &e); err != nil {
 		return Envelope{}, fmt.Errorf("envelope: %w", err)
 	}

@@ -1,0 +1,211 @@
+// Package sqldb opens the database that a server keeps everything in, SQLite or PostgreSQL, from one URL, so that the code
+// above it is written once.
+//
+//	sqlite:PATH                          one file, nothing to install
+//	postgres://USER@HOST/NAME?OPTIONS    any number of processes on one server
+//
+// One SQL text serves both: placeholders $1, $2; types BIGINT, TEXT, BYTEA; ON CONFLICT and RETURNING. What differs is
+// here: [DB.ForUpdate], the collation of a migration, and the errors, which [DB.Tx] maps to [ErrExists] and [ErrCheck].
+// Avoid || on byte strings, which SQLite turns into text, and instants as anything but BIGINT.
+//
+// A committed transaction survives the death of the process and of the machine: SQLite runs in WAL mode with
+// synchronous=FULL, PostgreSQL as its operator set it (synchronous_commit is on by default).
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// ErrExists is returned for a row whose key is taken.
+var ErrExists = errors.New("already exists")
+
+// ErrCheck is returned for a row that a CHECK of its table refuses.
+var ErrCheck = errors.New("refused by a check of the table")
+
+const (
+	maxConnections = 16              // to PostgreSQL
+	maxReaders     = 4               // of a SQLite file
+	busyTimeout    = 5 * time.Second // wait for another process that writes the same SQLite file
+	maxAttempts    = 8               // of one transaction
+	firstPause     = 2 * time.Millisecond
+)
+
+// DB is an open database. Its methods may be called concurrently.
+type DB struct {
+	// write holds one connection for SQLite, so that writers of this process queue here and not on the file's lock.
+	write, read *sql.DB
+	postgres    bool
+}
+
+// Open opens a database and checks that it answers. It changes nothing but creates a SQLite file that is not there, for
+// its owner alone to read.
+func Open(ctx context.Context, databaseURL string) (*DB, error) {
+	db, err := open(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(db.write.PingContext(ctx), db.read.PingContext(ctx)); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+func open(databaseURL string) (*DB, error) {
+	path, isFile := strings.CutPrefix(databaseURL, "sqlite:")
+	switch {
+	case isFile && path != "":
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("open database: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return nil, fmt.Errorf("open database: %w", err)
+		}
+		path, err = filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("open database: %w", err)
+		}
+		name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) +
+			")&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
+		write, err := sql.Open("sqlite", name+"&_txlock=immediate")
+		if err != nil {
+			return nil, fmt.Errorf("open database: %w", err)
+		}
+		write.SetMaxOpenConns(1)
+		read, err := sql.Open("sqlite", name+"&_pragma=query_only(1)")
+		if err != nil {
+			return nil, fmt.Errorf("open database: %w", err)
+		}
+		read.SetMaxOpenConns(maxReaders)
+		return &DB{write: write, read: read}, nil
+	case strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://"):
+		both, err := sql.Open("pgx", databaseURL)
+		if err != nil {
+			return nil, fmt.Errorf("open database: %w", err)
+		}
+		both.SetMaxOpenConns(maxConnections)
+		both.SetMaxIdleConns(maxConnections)
+		return &DB{write: both, read: both, postgres: true}, nil
+	}
+	// The URL may hold a password: only its scheme is shown.
+	scheme, _, _ := strings.Cut(databaseURL, ":")
+	return nil, fmt.Errorf("open database: scheme %.20q is not known, want sqlite:PATH or postgres://…", scheme)
+}
+
+// Close closes all connections.
+func (db *DB) Close() error {
+	if db.postgres {
+		return db.write.Close()
+	}
+	return errors.Join(db.read.Close(), db.write.Close())
+}
+
+// Reader returns the pool for queries outside a transaction. They see what is committed, and never wait for a writer.
+func (db *DB) Reader() *sql.DB { return db.read }
+
+// ForUpdate returns the clause that locks the selected rows until the transaction ends. SQLite needs none: there a
+// transaction of [DB.Tx] is the only one that writes.
+func (db *DB) ForUpdate() string {
+	if db.postgres {
+		return " FOR UPDATE"
+	}
+	return ""
+}
+
+// Tx runs f in one transaction and commits, or rolls back if f returns an error. If the database asks for it (deadlock,
+// serialization failure, busy), f runs again from the start, a bounded number of times: it must do nothing that a
+// rollback does not undo. The error of a taken key is [ErrExists], that of a failed CHECK [ErrCheck]; PostgreSQL refuses
+// all further work in a transaction after either, so f returns them.
+func (db *DB) Tx(ctx context.Context, f func(*sql.Tx) error) error {
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		err := db.once(ctx, f)
+		if err == nil || !again(err) || attempt == maxAttempts {
+			return classify(err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
+}
+
+func (db *DB) once(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := db.write.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	if err := f(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// codes returns what the engine says of an error: a SQLite result code, or a PostgreSQL SQLSTATE.
+func codes(err error) (lite int, state string) {
+	var l *sqlite.Error
+	if errors.As(err, &l) {
+		return l.Code(), ""
+	}
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		return 0, p.Code
+	}
+	return 0, ""
+}
+
+// again reports whether the transaction lost a race and may simply run once more.
+func again(err error) bool {
+	lite, state := codes(err)
+	return lite&0xff == sqlite3.SQLITE_BUSY || state == "40001" || state == "40P01" // serialization failure, deadlock
+}
+
+func classify(err error) error {
+	lite, state := codes(err)
+	switch {
+	case lite == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || lite == sqlite3.SQLITE_CONSTRAINT_UNIQUE || state == "23505":
+		return fmt.Errorf("%w: %w", ErrExists, err)
+	case lite == sqlite3.SQLITE_CONSTRAINT_CHECK || state == "23514":
+		return fmt.Errorf("%w: %w", ErrCheck, err)
+	}
+	return err
+}
+
+// Values returns the VALUES list of an insert of several rows: ($1,$2),($3,$4).
+func Values(rows, columns int) string {
+	var b strings.Builder
+	for i := range rows * columns {
+		switch {
+		case i == 0:
+			b.WriteByte('(')
+		case i%columns == 0:
+			b.WriteString("),(")
+		default:
+			b.WriteByte(',')
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(i + 1))
+	}
+	b.WriteByte(')')
+	return b.String()
+}

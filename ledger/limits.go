@@ -1,0 +1,16 @@
+package ledger
+
+// Limits on what the log holds and shows.
+const (
+	MaxSignatures  = 8        // signatures of one envelope
+	MaxEnvelope    = 8 << 20  // bytes of an envelope
+	MaxOpening     = 16 << 10 // bytes of an opening, its entry included
+	MaxRefs        = 64       // digests that one entry refers to
+	MaxStream      = 80       // bytes of a stream's name
+	MaxCheckpoint  = 16 << 10 // bytes of a signed checkpoint
+	MaxOrigin      = 255      // bytes of a log's origin
+	MaxKeys        = 32       // keys of a keyset
+	MaxKey         = 1 << 10  // bytes of one SubjectPublicKeyInfo
+	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
+	MaxSource      = 1 << 10  // bytes of the address that collateral came from
+)
