@@ -1,0 +1,207 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/sqldb"
+	"github.com/assay-network/assay/ledger"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// maxRowsPerInsert bounds the rows of one INSERT statement: past it, nothing gets faster.
+const maxRowsPerInsert = 128
+
+// Store keeps the log, its blobs and all other state of a server in one database, so that what the server did, the
+// entries that say so and the deadlines that follow commit together or not at all. Its methods may be called
+// concurrently, and several processes may use one PostgreSQL database.
+//
+// An entry takes three steps, each one transaction, and no step has a recovery: whatever is there after a crash is what
+// the step before left whole, and the step is simply done again.
+//
+//  1. [Store.Tx] with [Tx.Append]: the entry has its place in its stream and in the log. It may be promised.
+//  2. [Store.Integrate]: the tree holds it.
+//  3. [Store.Publish]: a signed checkpoint covers it.
+type Store struct {
+	db *sqldb.DB
+
+	randomMu sync.Mutex
+	random   io.Reader // salts of leaves
+}
+
+// OpenStore opens a database (see [sqldb.Open]) and brings it to this build's version. random is the source of salts.
+func OpenStore(ctx context.Context, url string, random io.Reader) (*Store, error) {
+	db, err := sqldb.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic("server: internal error: embedded migrations: " + err.Error())
+	}
+	if err := db.Migrate(ctx, files); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Store{db: db, random: random}, nil
+}
+
+// Close closes the database.
+func (s *Store) Close() error { return s.db.Close() }
+
+func (s *Store) salt() (salt [ledger.SaltSize]byte, err error) {
+	s.randomMu.Lock()
+	defer s.randomMu.Unlock()
+	if _, err = io.ReadFull(s.random, salt[:]); err != nil {
+		return salt, fmt.Errorf("draw a salt: %w", err)
+	}
+	return salt, nil
+}
+
+// Tx is one transaction of a store. One goroutine owns it, and it ends with the function that it was given to.
+type Tx struct {
+	// SQL is for the tables of other state. Blobs and entries of this transaction are written at its end, so a query does
+	// not see them yet; those of earlier transactions it does.
+	SQL *sql.Tx
+
+	store   *Store
+	blobs   map[canon.Digest][]byte
+	tails   map[string]ledger.Tail // of the streams that this transaction holds
+	entries []pending
+}
+
+type pending struct {
+	commitment canon.Digest
+	opening    []byte
+	entry      ledger.Entry
+}
+
+// Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see [sqldb.DB.Tx].
+func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error {
+	return s.db.Tx(ctx, func(sqlTx *sql.Tx) error {
+		tx := &Tx{SQL: sqlTx, store: s, blobs: map[canon.Digest][]byte{}, tails: map[string]ledger.Tail{}}
+		if err := f(tx); err != nil {
+			return err
+		}
+		return tx.flush(ctx)
+	})
+}
+
+// Draft is what the caller says of an entry. The rest is the log's to say.
+type Draft struct {
+	Kind   string
+	Stream string
+	Time   canon.Time
+	Body   canon.Digest // of a blob that is stored, or put in the same transaction
+	Refs   []canon.Digest
+}
+
+// PutBlob stores bytes under their digest. Bytes that are there already are kept once. The caller must not change data
+// before the transaction ends.
+func (tx *Tx) PutBlob(data []byte) canon.Digest {
+	digest := canon.Sum(data)
+	tx.blobs[digest] = data
+	return digest
+}
+
+// Append gives an entry its place in its stream and salts its leaf. The stream's row is held until the transaction ends,
+// so a stream never has a gap and never forks.
+func (tx *Tx) Append(ctx context.Context, d Draft) (canon.Digest, ledger.Entry, error) {
+	tail, held := tx.tails[d.Stream]
+	if !held {
+		var last []byte
+		err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
+			ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, d.Stream, tail.Last[:]).Scan(&tail.Next, &last)
+		if err != nil {
+			return canon.Digest{}, ledger.Entry{}, fmt.Errorf("append to stream %s: %w", d.Stream, err)
+		}
+		copy(tail.Last[:], last)
+	}
+	e := ledger.Entry{
+		Type: ledger.EntryType, Kind: d.Kind, Stream: d.Stream, Sequence: tail.Next, Previous: tail.Last,
+		Time: d.Time, Body: d.Body, Refs: d.Refs,
+	}
+	data, err := e.Canonical()
+	if err != nil {
+		return canon.Digest{}, ledger.Entry{}, err
+	}
+	salt, err := tx.store.salt()
+	if err != nil {
+		return canon.Digest{}, ledger.Entry{}, err
+	}
+	opening := ledger.Opening(salt, data)
+	commitment := canon.Sum(opening)
+	tx.tails[d.Stream] = ledger.Tail{Next: tail.Next + 1, Last: canon.Sum(data)}
+	tx.entries = append(tx.entries, pending{commitment, opening, e})
+	return commitment, e, nil
+}
+
+// flush writes what the transaction collected. Rows go in an order that all transactions share, to keep deadlocks rare,
+// and the places in the log come last: from there to the commit, transactions of all processes queue.
+func (tx *Tx) flush(ctx context.Context) error {
+	digests := make([]canon.Digest, 0, len(tx.blobs))
+	for d := range tx.blobs {
+		digests = append(digests, d)
+	}
+	slices.SortFunc(digests, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
+	err := insertRows(ctx, tx.SQL, `INSERT INTO blob(digest, data)`, ` ON CONFLICT (digest) DO NOTHING`, 2, len(digests), func(i int, args []any) []any {
+		return append(args, digests[i][:], tx.blobs[digests[i]])
+	})
+	if err != nil {
+		return fmt.Errorf("store blobs: %w", err)
+	}
+	for name, tail := range tx.tails {
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = $1, last = $2 WHERE name = $3`, tail.Next, tail.Last[:], name); err != nil {
+			return fmt.Errorf("extend stream %s: %w", name, err)
+		}
+	}
+	if len(tx.entries) == 0 {
+		return nil
+	}
+	var end int64
+	n := int64(len(tx.entries))
+	if err := tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next + $1 WHERE id = 1 RETURNING next`, n).Scan(&end); err != nil {
+		return fmt.Errorf("take places in the log: %w", err)
+	}
+	err = insertRows(ctx, tx.SQL, `INSERT INTO entry(place, commitment, opening, kind, stream, sequence, body)`, ``, 7, len(tx.entries), func(i int, args []any) []any {
+		p := &tx.entries[i]
+		return append(args, end-n+int64(i), p.commitment[:], p.opening, p.entry.Kind, p.entry.Stream, p.entry.Sequence, p.entry.Body[:])
+	})
+	if err != nil {
+		return fmt.Errorf("store entries: %w", err)
+	}
+	return nil
+}
+
+// insertRows inserts n rows in few statements. The rows of a statement are a power of two, so that there are few different
+// statements and the database has each one prepared.
+func insertRows(ctx context.Context, tx *sql.Tx, into, onConflict string, columns, n int, row func(i int, args []any) []any) error {
+	for i := 0; i < n; {
+		rows := min(maxRowsPerInsert, 1<<(bits.Len(uint(n-i))-1))
+		args := make([]any, 0, rows*columns)
+		for range rows {
+			args = row(i, args)
+			i++
+		}
+		var query strings.Builder
+		query.WriteString(into)
+		query.WriteString(" VALUES ")
+		query.WriteString(sqldb.Values(rows, columns))
+		query.WriteString(onConflict)
+		if _, err := tx.ExecContext(ctx, query.String(), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

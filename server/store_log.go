@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Integrate appends up to max entries that wait, in the order of their places, to the tree: one transaction writes the
+// tiles and moves the head. It returns how many there were; of several processes that integrate at once, one works and
+// the others then find less.
+func (s *Store) Integrate(ctx context.Context, max int) (int, error) {
+	var n int
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		n = 0
+		head, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate()))
+		if err != nil {
+			return err
+		}
+		commitments, err := waiting(ctx, tx, head.Size, max)
+		if err != nil || len(commitments) == 0 {
+			return err
+		}
+		edge, err := readEdge(ctx, tx, head)
+		if err != nil {
+			return err
+		}
+		edge, dirty := ledger.Append(edge, commitments)
+		err = insertRows(ctx, tx, `INSERT INTO tile(level, place, data)`, ` ON CONFLICT (level, place) DO UPDATE SET data = excluded.data`, 3, len(dirty), func(i int, args []any) []any {
+			return append(args, dirty[i].Level, dirty[i].Index, dirty[i].Data)
+		})
+		if err != nil {
+			return fmt.Errorf("store tiles: %w", err)
+		}
+		tree := edge.Tree()
+		if _, err := tx.ExecContext(ctx, `UPDATE head SET size = $1, root = $2 WHERE id = 1`, tree.Size, tree.Root.String()); err != nil {
+			return fmt.Errorf("move the head: %w", err)
+		}
+		n = len(commitments)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	return n, nil
+}
+
+func readHead(row *sql.Row) (ledger.Tree, error) {
+	var t ledger.Tree
+	var root string
+	err := row.Scan(&t.Size, &root)
+	if err == nil {
+		t.Root, err = canon.ParseDigest(root)
+	}
+	if err != nil {
+		return ledger.Tree{}, fmt.Errorf("read the head: %w", err)
+	}
+	return t, nil
+}
+
+// waiting returns the commitments of the entries from a place on.
+func waiting(ctx context.Context, tx *sql.Tx, from int64, max int) ([]canon.Digest, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT place, commitment FROM entry WHERE place >= $1 ORDER BY place LIMIT $2`, from, max)
+	if err != nil {
+		return nil, fmt.Errorf("read waiting entries: %w", err)
+	}
+	defer rows.Close()
+	var out []canon.Digest
+	for rows.Next() {
+		var place int64
+		var commitment []byte
+		if err := rows.Scan(&place, &commitment); err != nil {
+			return nil, fmt.Errorf("read waiting entries: %w", err)
+		}
+		if place != from+int64(len(out)) || len(commitment) != len(canon.Digest{}) {
+			return nil, fmt.Errorf("read waiting entries: damaged database: entry at place %d, want %d", place, from+int64(len(out)))
+		}
+		out = append(out, canon.Digest(commitment))
+	}
+	return out, rows.Err()
+}
+
+// readEdge reads the incomplete tiles and checks them against the head, so that a damaged tile never enters a new root.
+func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, error) {
+	var tiles [][]byte
+	for _, t := range ledger.EdgeTiles(head.Size) {
+		var data []byte
+		if err := tx.QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data); err != nil {
+			return ledger.Edge{}, fmt.Errorf("read %s: %w", t.Path(), err)
+		}
+		tiles = append(tiles, data)
+	}
+	edge, err := ledger.NewEdge(head.Size, tiles)
+	if err != nil {
+		return ledger.Edge{}, fmt.Errorf("damaged database: %w", err)
+	}
+	if edge.Tree() != head {
+		return ledger.Edge{}, fmt.Errorf("damaged database: the tiles of size %d do not hash to the head's root", head.Size)
+	}
+	return edge, nil
+}
+
+// Publish signs the tree as it is and stores the checkpoint. It reports whether there was something new. A checkpoint
+// that another process stored meanwhile wins if it is larger, and a key never signs a tree that does not continue the
+// last one published. Signing happens outside the transaction: who dies between the two has published nothing.
+func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time) (bool, error) {
+	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
+	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
+	if err != nil {
+		return fail(err)
+	}
+	last, err := s.Published(ctx)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if tree.Size == 0 {
+			return false, nil
+		}
+	case err != nil:
+		return fail(err)
+	case tree.Size == last.Size:
+		return false, nil
+	default:
+		proof, err := ledger.ProveConsistency(ctx, s.Source(), last.Size, tree.Size)
+		if err == nil {
+			err = proof.Verify(last.Tree, tree)
+		}
+		if err != nil {
+			return fail(fmt.Errorf("the tree does not continue the last checkpoint: %w", err))
+		}
+	}
+	signed, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: key.Name(), Tree: tree}, key)
+	if err != nil {
+		return fail(err)
+	}
+	stored := false
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		stored = false
+		if _, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate())); err != nil {
+			return err
+		}
+		var newest int64
+		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(size), 0) FROM checkpoint`).Scan(&newest); err != nil {
+			return fmt.Errorf("read the newest checkpoint: %w", err)
+		}
+		if newest >= tree.Size {
+			return nil
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO checkpoint(size, note, time) VALUES ($1, $2, $3)`, tree.Size, string(signed), int64(now)); err != nil {
+			return fmt.Errorf("store the checkpoint: %w", err)
+		}
+		stored = true
+		return nil
+	})
+	if err != nil {
+		return fail(err)
+	}
+	return stored, nil
+}
+
+// Published is the newest checkpoint of a store.
+type Published struct {
+	ledger.Tree
+	Note []byte
+	Time canon.Time // of signing
+}
+
+// Published returns the newest checkpoint. Before the first: [fs.ErrNotExist]. Its signature is not checked: the store
+// made it.
+func (s *Store) Published(ctx context.Context) (Published, error) {
+	var text string
+	var at int64
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT note, time FROM checkpoint ORDER BY size DESC LIMIT 1`).Scan(&text, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Published{}, fmt.Errorf("no checkpoint yet: %w", fs.ErrNotExist)
+	}
+	if err != nil {
+		return Published{}, fmt.Errorf("read the newest checkpoint: %w", err)
+	}
+	c, err := ledger.ReadCheckpoint([]byte(text))
+	if err != nil {
+		return Published{}, fmt.Errorf("damaged database: %w", err)
+	}
+	return Published{c.Tree, []byte(text), canon.Time(at)}, nil
+}
+
+// Progress says how far the log is with what it was given.
+type Progress struct {
+	Entries    int64 // given a place
+	Integrated int64 // in the tree
+	Published  int64 // covered by a checkpoint
+}
+
+// Progress returns the log's three sizes, read in one instant.
+func (s *Store) Progress(ctx context.Context) (Progress, error) {
+	var p Progress
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT arrival.next, head.size, (SELECT COALESCE(MAX(size), 0) FROM checkpoint)
+		FROM arrival, head`).Scan(&p.Entries, &p.Integrated, &p.Published)
+	if err != nil {
+		return Progress{}, fmt.Errorf("read the log's progress: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Source returns the store as a source of the log. It has all blobs and openings: who may have which is for the one who
+// hands them out to decide.
+func (s *Store) Source() ledger.Source { return source{s} }
+
+type source struct{ store *Store }
+
+func (src source) Checkpoint(ctx context.Context) ([]byte, error) {
+	p, err := src.store.Published(ctx)
+	return p.Note, err
+}
+
+func (src source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
+	var data []byte
+	err := src.store.db.Reader().QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (!t.Valid() || len(data) < t.Bytes()) {
+		return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", t.Path(), err)
+	}
+	return data[:t.Bytes():t.Bytes()], nil
+}
+
+func (src source) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
+	return src.store.Blob(ctx, digest)
+}
+
+// Blob returns the bytes of a digest: a stored blob, or the opening of a commitment. Without: [fs.ErrNotExist].
+func (s *Store) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
+	var data []byte
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT data FROM blob WHERE digest = $1
+		UNION ALL SELECT opening FROM entry WHERE commitment = $1`, digest[:]).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", digest, err)
+	}
+	return data, nil
+}
+
+// Record is an entry of the log with its place.
+type Record struct {
+	Index      int64 // of the leaf
+	Commitment canon.Digest
+	ledger.Entry
+}
+
+// Entry returns the entry of a commitment. Without: [fs.ErrNotExist].
+func (s *Store) Entry(ctx context.Context, commitment canon.Digest) (Record, error) {
+	found, err := s.records(ctx, `commitment = $1`, 1, commitment[:])
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("entry %s: %w", commitment, fs.ErrNotExist)
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return found[0], nil
+}
+
+// EntriesOf returns the entries that have a body, in the order of the log.
+func (s *Store) EntriesOf(ctx context.Context, body canon.Digest, limit int) ([]Record, error) {
+	return s.records(ctx, `body = $1`, limit, body[:])
+}
+
+// Entries returns the entries from an index on, in the order of the log, the waiting ones included.
+func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]Record, error) {
+	return s.records(ctx, `place >= $1`, limit, from)
+}
+
+func (s *Store) records(ctx context.Context, where string, limit int, arg any) ([]Record, error) {
+	rows, err := s.db.Reader().QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read entries: %w", err)
+	}
+	defer rows.Close()
+	var out []Record
+	for rows.Next() {
+		var r Record
+		var opening []byte
+		if err := rows.Scan(&r.Index, &opening); err != nil {
+			return nil, fmt.Errorf("read entries: %w", err)
+		}
+		r.Commitment = canon.Sum(opening)
+		if _, r.Entry, err = ledger.ParseOpening(opening); err != nil {
+			return nil, fmt.Errorf("damaged database: entry %d: %w", r.Index, err)
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// Prove returns the proof that the leaf at an index is in the newest checkpoint, and that checkpoint: the two are made for
+// each other. An entry that no checkpoint covers yet: [fs.ErrNotExist].
+func (s *Store) Prove(ctx context.Context, index int64) (ledger.Inclusion, Published, error) {
+	p, err := s.Published(ctx)
+	if err != nil {
+		return ledger.Inclusion{}, Published{}, err
+	}
+	if index >= p.Size {
+		return ledger.Inclusion{}, Published{}, fmt.Errorf("entry %d in the checkpoint of size %d: %w", index, p.Size, fs.ErrNotExist)
+	}
+	proof, err := ledger.ProveInclusion(ctx, s.Source(), index, p.Size)
+	return proof, p, err
+}
