@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-configfs-tsm/report"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/sevsnp"
 )
 
 // DefaultTSM is where Linux shows configfs-tsm (Documentation/ABI/testing/configfs-tsm-report).
@@ -26,16 +27,6 @@ const DefaultTSM = configfsi.TsmPrefix
 // ProviderSEV is the kernel's name of the SEV-SNP guest driver; its outblob is an attestation report, its auxblob the
 // certificate table of the GHCB specification, section 4.1.8.1.
 const ProviderSEV = "sev_guest"
-
-// sizeSEV is the size of an SEV-SNP attestation report (SEV-SNP firmware ABI, table "ATTESTATION_REPORT structure").
-const sizeSEV = 1184
-
-// mediaTypeSEV and the part names are those of attest/FORMAT.md.
-const (
-	mediaTypeSEV     = "application/vnd.assay.sev-snp-report"
-	partReport       = "report"
-	partCertificates = "certificates"
-)
 
 // TSM asks the kernel for attestation reports. It is safe for concurrent use: every report has an entry of its own.
 type TSM struct {
@@ -122,8 +113,8 @@ func take(client configfsi.Client, reportData [attest.ReportDataSize]byte) (c at
 	if err != nil {
 		return c, fmt.Errorf("configfs-tsm: %w", err)
 	}
-	if len(out) != sizeSEV {
-		return c, fmt.Errorf("configfs-tsm: report of %d bytes, want %d", len(out), sizeSEV)
+	if len(out) != sevsnp.ReportSize {
+		return c, fmt.Errorf("configfs-tsm: report of %d bytes, want %d", len(out), sevsnp.ReportSize)
 	}
 	table, err := r.ReadOption("auxblob")
 	if err != nil {
@@ -132,10 +123,10 @@ func take(client configfsi.Client, reportData [attest.ReportDataSize]byte) (c at
 	if len(table) > attest.MaxCertTable {
 		return c, fmt.Errorf("configfs-tsm: certificate table of %d bytes, at most %d", len(table), attest.MaxCertTable)
 	}
-	c = attest.Component{Class: attest.ClassCPU, MediaType: mediaTypeSEV, Label: "cpu0",
-		Parts: []attest.Part{{Name: partReport, Data: out}}}
+	c = attest.Component{Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: "cpu0",
+		Parts: []attest.Part{{Name: sevsnp.PartReport, Data: out}}}
 	if len(table) > 0 {
-		c.Parts = append(c.Parts, attest.Part{Name: partCertificates, Data: table})
+		c.Parts = append(c.Parts, attest.Part{Name: sevsnp.PartCertificates, Data: table})
 	}
 	return c, nil
 }

@@ -1,0 +1,388 @@
+// Package agent is what runs on a provider's machine: it answers the verifier's challenges with evidence of the hardware,
+// again and again, and keeps nothing but a node credential, the keys that it believes and the last checkpoint it saw.
+//
+// One round: ask for a challenge; refuse it unless it is for this node, from the pinned verifier, and names a checkpoint
+// that continues the last one; take the evidence, sealing component last; sign the bundle with the session key; submit;
+// check the promise; wait for the verdict. Session keys are made in memory and covered by the evidence. They end with the
+// process, after [MaxKeyLife], at a reject, an eviction, a reboot and on request; the next keys are sealed by the next
+// round's evidence.
+//
+// Clock, waiting and randomness are arguments. What the agent believes of a verdict is its signature; recomputing it is
+// what audit does.
+package agent
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Config is all that an agent works with.
+type Config struct {
+	Node       Node                                 // who it is, whom it believes
+	Store      Store                                // where the last checkpoint is kept
+	Server     *client.Client                       // with the node's credential
+	Log        ledger.Source                        // the server's log; its tiles prove that checkpoints continue each other
+	Device     Device                               // seals the bundles
+	Executable canon.Digest                         // SHA-256 of the agent itself
+	BootID     func() (string, error)               // read before every round
+	Interval   time.Duration                        // longest time between two rounds; zero: DefaultInterval
+	Random     io.Reader                            // keys and jitter
+	Now        func() time.Time                     // the machine's clock
+	After      func(time.Duration) <-chan time.Time // as time.After
+	Logger     *slog.Logger
+}
+
+// Status is what an agent last learned.
+type Status struct {
+	Node      string
+	Keys      canon.Digest // K
+	KeysSince canon.Time   // when they were made
+	Evidence  canon.Digest // last that was decided
+	Decided   canon.Time   // when this agent learned it
+	Decision  client.Decision
+	Fault     string     // of the last round; empty: it ended well
+	Next      canon.Time // when the next round begins at the latest
+}
+
+// ErrRevoked is returned when the server no longer takes the node's credential: a person has to join the node anew.
+var ErrRevoked = errors.New("the node credential is revoked")
+
+// Agent runs rounds. One goroutine at a time calls Round or Run; Status may be called from any.
+type Agent struct {
+	c       Config
+	session *Session // nil: the next round draws new keys
+	why     string   // why it does
+
+	mu     sync.Mutex // guards status
+	status Status
+}
+
+// New returns an agent that has not done anything yet.
+func New(c Config) (*Agent, error) {
+	if c.Interval == 0 {
+		c.Interval = DefaultInterval
+	}
+	if c.Interval < MinInterval || c.Interval > MaxInterval {
+		return nil, fmt.Errorf("interval %s: want %s to %s", c.Interval, MinInterval, MaxInterval)
+	}
+	if c.Server.Origin() != c.Node.Origin {
+		return nil, fmt.Errorf("server %s: the node joined %s", c.Server.Origin(), c.Node.Origin)
+	}
+	return &Agent{c: c, why: "start", status: Status{Node: c.Node.Node}}, nil
+}
+
+// Status returns what the agent last learned.
+func (a *Agent) Status() Status {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.status
+}
+
+func (a *Agent) note(change func(*Status)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.status)
+}
+
+// Run does rounds until the context ends or the credential is revoked. A request asks for new keys and a round now.
+func (a *Agent) Run(ctx context.Context, requests <-chan struct{}) error {
+	failures := 0
+	for {
+		err := a.Round(ctx)
+		var wait time.Duration
+		var randomErr error
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, ErrRevoked):
+			return err
+		case err != nil:
+			failures++
+			var asked time.Duration
+			if p := client.AsProblem(err); p != nil {
+				asked = p.RetryAfter
+			}
+			wait, randomErr = BackOff(a.c.Random, failures, asked)
+			a.c.Logger.Warn("round failed", "error", err, "failures", failures, "next", wait)
+		default:
+			failures = 0
+			wait, randomErr = NextRound(a.c.Random, a.c.Interval)
+		}
+		if randomErr != nil {
+			return randomErr
+		}
+		a.note(func(s *Status) { s.Next = canon.At(a.c.Now().Add(wait)) })
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-requests:
+			a.drop("request")
+		case <-a.c.After(wait):
+		}
+	}
+}
+
+// Round proves this machine once. An error says why no verdict was learned; a reject is no error.
+func (a *Agent) Round(ctx context.Context) error {
+	err := a.round(ctx)
+	if p := client.AsProblem(err); p != nil {
+		switch {
+		case p.Code == client.CodeEvicted:
+			a.drop("evicted")
+		case p.Status == http.StatusUnauthorized:
+			err = fmt.Errorf("%w: %w", ErrRevoked, err)
+		}
+	}
+	a.note(func(s *Status) {
+		s.Fault = ""
+		if err != nil {
+			s.Fault = err.Error()
+		}
+	})
+	return err
+}
+
+func (a *Agent) round(ctx context.Context) error {
+	if err := a.renew(); err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		err := a.answer(ctx)
+		// Another challenge helps where this one was burned by a submission whose answer was lost, or ran out.
+		p := client.AsProblem(err)
+		stale := p != nil && (p.Code == client.CodeChallengeUsed || p.Code == client.CodeChallengeExpired)
+		if !stale || n == MaxChallenges {
+			return err
+		}
+		a.c.Logger.Info("challenge is stale, asking for another", "error", err)
+	}
+}
+
+// renew draws new keys where the old ones have ended, or would end before the next round could replace them.
+func (a *Agent) renew() error {
+	boot, err := a.c.BootID()
+	if err != nil {
+		return err
+	}
+	now := a.c.Now()
+	switch s := a.session; {
+	case s == nil:
+	case s.boot != boot:
+		a.drop("reboot")
+	case !now.Add(max(a.c.Interval, MaxBackOff)).Before(s.born.Add(MaxKeyLife)):
+		a.drop("age")
+	}
+	if a.session != nil {
+		return nil
+	}
+	if a.session, err = NewSession(a.c.Random, boot, now); err != nil {
+		return err
+	}
+	k := a.session.keys.Digest()
+	a.note(func(s *Status) { s.Keys, s.KeysSince = k, canon.At(now) })
+	a.c.Logger.Info("new session keys", "keys", k.Short(), "reason", a.why)
+	return nil
+}
+
+// drop ends the session keys.
+func (a *Agent) drop(why string) {
+	a.session, a.why = nil, why
+	a.note(func(s *Status) { s.Keys, s.KeysSince = canon.Digest{}, 0 })
+}
+
+// answer takes one challenge through to its verdict.
+func (a *Agent) answer(ctx context.Context) error {
+	ch, err := a.c.Server.Challenge(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := a.believe(ctx, ch); err != nil {
+		return err
+	}
+	bundle, err := Collect(a.c.Device, a.session.keys, ch.Challenge.Digest(), attest.Statement{
+		Type: attest.StatementType, Agent: a.c.Executable, BootID: a.session.boot, Checkpoint: ch.Checkpoint,
+	})
+	if err != nil {
+		return fmt.Errorf("collect evidence: %w", err)
+	}
+	env, err := attest.SealBundle(bundle, a.session)
+	if err != nil {
+		return err
+	}
+	data, err := canon.Marshal(env)
+	if err != nil {
+		return err
+	}
+	sub, err := a.submit(ctx, data, ch.Challenge.Expires)
+	if err != nil {
+		return err
+	}
+	promise, err := a.promised(sub.Promise)
+	if err != nil {
+		return err
+	}
+	a.c.Logger.Info("evidence submitted", "evidence", sub.Evidence.Short(), "keys", a.session.keys.Digest().Short(),
+		"stream", promise.Stream, "sequence", promise.Sequence, "publish_by", promise.PublishBy)
+	return a.await(ctx, sub.Evidence, promise)
+}
+
+// believe checks a challenge and remembers its checkpoint, before anything is made for it.
+func (a *Agent) believe(ctx context.Context, ch client.Challenged) error {
+	if err := a.c.Node.CheckChallenge(ch, a.c.Now()); err != nil {
+		return err
+	}
+	last, err := a.c.Store.Checkpoint()
+	if err != nil {
+		return err
+	}
+	err = a.c.Node.CheckCheckpoint(ctx, a.c.Log, last, ch.Checkpoint)
+	if errors.Is(err, ErrFork) {
+		a.c.Logger.Error("checkpoint refused, both notes are kept", "error", err)
+		return errors.Join(err, a.c.Store.SaveRefused(ch.Checkpoint))
+	}
+	if err != nil || ch.Checkpoint == last {
+		return err
+	}
+	return a.c.Store.SaveCheckpoint(ch.Checkpoint)
+}
+
+// submit hands in the same bytes until the server has answered or the challenge is over: a lost answer is found again.
+func (a *Agent) submit(ctx context.Context, data []byte, expires canon.Time) (client.Submitted, error) {
+	for failures := 1; ; failures++ {
+		s, err := a.c.Server.Submit(ctx, data)
+		if err == nil {
+			return s, nil
+		}
+		p := client.AsProblem(err)
+		if p != nil && !p.Temporary() {
+			return s, err
+		}
+		var asked time.Duration
+		if p != nil {
+			asked = p.RetryAfter
+		}
+		wait, randomErr := BackOff(a.c.Random, failures, asked)
+		if randomErr != nil || canon.At(a.c.Now().Add(wait)) >= expires {
+			return s, errors.Join(err, randomErr)
+		}
+		a.c.Logger.Warn("submission failed, sending it again", "error", err, "next", wait)
+		if err := a.pause(ctx, wait); err != nil {
+			return s, err
+		}
+	}
+}
+
+func (a *Agent) pause(ctx context.Context, wait time.Duration) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.c.After(wait):
+		return nil
+	}
+}
+
+// promised reads the promise for evidence of this node.
+func (a *Agent) promised(e ledger.Envelope) (ledger.Promise, error) {
+	logName, _, err := ledger.ParseLogVKey(a.c.Node.LogKey)
+	if err != nil {
+		return ledger.Promise{}, err
+	}
+	var faults error
+	for _, spki := range a.c.Node.PromiseKeys {
+		pub, err := x509.ParsePKIXPublicKey(spki)
+		if err != nil {
+			return ledger.Promise{}, fmt.Errorf("pinned promise key: %w", err)
+		}
+		p, err := ledger.OpenPromise(e, pub)
+		switch {
+		case err != nil:
+			faults = errors.Join(faults, err)
+		case p.Origin != logName:
+			return p, fmt.Errorf("promise: of log %.80q, pinned is %q", p.Origin, logName)
+		case p.Stream != ledger.NodeStream(a.c.Node.Node):
+			return p, fmt.Errorf("promise: for stream %.80q, this is node %q", p.Stream, a.c.Node.Node)
+		default:
+			return p, nil
+		}
+	}
+	return ledger.Promise{}, faults
+}
+
+// await asks for the verdict on submitted evidence until there is one.
+func (a *Agent) await(ctx context.Context, evidence canon.Digest, promise ledger.Promise) error {
+	poll, end := MinPoll, a.c.Now().Add(Patience)
+	for {
+		r, err := a.c.Server.Result(ctx, evidence)
+		if p := client.AsProblem(err); err != nil && p != nil && !p.Temporary() {
+			return err
+		}
+		if err == nil && r.State == client.StateDecided {
+			return a.learn(r, evidence, promise)
+		}
+		if a.c.Now().After(end) {
+			return errors.Join(fmt.Errorf("no verdict on evidence %s within %s", evidence.Short(), Patience), err)
+		}
+		if err := a.pause(ctx, poll); err != nil {
+			return err
+		}
+		poll = min(2*poll, MaxPoll)
+	}
+}
+
+// learn checks a verdict and keeps it. A reject ends the session keys.
+func (a *Agent) learn(r client.Result, evidence canon.Digest, promise ledger.Promise) error {
+	d, err := r.Decision(evidence, a.c.Node.ResultKey)
+	if err != nil {
+		return err
+	}
+	if err := kept(r.Entries, evidence, promise); err != nil {
+		return err
+	}
+	a.note(func(s *Status) { s.Evidence, s.Decision, s.Decided = evidence, d, canon.At(a.c.Now()) })
+	level := slog.LevelInfo
+	if d.Outcome != client.Accept {
+		level = slog.LevelWarn
+	}
+	a.c.Logger.Log(context.Background(), level, "verdict", "verdict", d.Outcome, "policy", d.Policy, "evidence", evidence.Short())
+	for _, why := range d.Reasons {
+		a.c.Logger.Log(context.Background(), level, "reason", "claim", why.Claim, "subject", why.Subject, "status", why.Status,
+			"required", why.Required, "observed", why.Observed, "fix", why.Fix, "who", why.Who)
+	}
+	if d.Outcome == client.Reject {
+		a.drop("reject")
+	}
+	return nil
+}
+
+// kept tells whether the promised entry is the evidence: the promise itself names a salted commitment alone.
+func kept(entries []client.LogEntry, evidence canon.Digest, promise ledger.Promise) error {
+	for _, le := range entries {
+		if canon.Sum(le.Opening) != promise.Commitment {
+			continue
+		}
+		_, e, err := ledger.ParseOpening(le.Opening)
+		if err != nil {
+			return err
+		}
+		if e.Body != evidence || e.Stream != promise.Stream || e.Sequence != promise.Sequence {
+			return errors.New("promise: the promised entry is not the submitted evidence")
+		}
+		return nil
+	}
+	return errors.New("promise: the result does not open the promised entry")
+}

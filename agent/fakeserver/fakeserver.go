@@ -1,0 +1,307 @@
+// Package fakeserver is a verifier for tests: it speaks the interface that package client describes, keeps a true log in
+// memory, gives each challenge once and signs what it says. It does not appraise: tests choose the verdict.
+package fakeserver
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Server is the verifier. Its fields are set while no request is under way.
+type Server struct {
+	URL     string                            // its origin
+	Token   client.Token                      // good for one node
+	Outcome string                            // of every verdict
+	Reasons []client.Reason                   // of every verdict
+	Life    time.Duration                     // of a challenge
+	Refuse  func(path string) *client.Problem // if set, asked before each request; nil lets it through
+	Alter   func(answer any)                  // if set, given each answer before it is sent, as a pointer
+	Bundles []attest.Bundle                   // all that was taken, in order
+
+	now       func() time.Time
+	mu        sync.Mutex
+	keys      map[string]ed25519.PrivateKey // by use
+	spki      map[string][]byte
+	signer    note.Signer
+	logKey    string
+	drawn     int // of everything random
+	joined    bool
+	edge      ledger.Edge
+	tiles     map[string][]byte
+	tails     map[string]ledger.Tail
+	asked     map[canon.Digest]attest.Challenge // open challenges
+	submitted map[canon.Digest]*submission
+}
+
+type submission struct {
+	answer client.Submitted
+	result client.Result
+	polls  int
+}
+
+const credential = "node-credential"
+
+// Node is the id of the one node that it knows.
+const Node = "node-1"
+
+// Start runs a server until the test ends.
+func Start(t testing.TB, now func() time.Time) *Server {
+	s := &Server{Outcome: client.Accept, Life: 5 * time.Minute, now: now,
+		keys: map[string]ed25519.PrivateKey{}, spki: map[string][]byte{}, tiles: map[string][]byte{},
+		tails: map[string]ledger.Tail{}, asked: map[canon.Digest]attest.Challenge{}, submitted: map[canon.Digest]*submission{}}
+	for _, use := range []string{"log", ledger.UseResult, ledger.UsePromise} {
+		seed := canon.Hash("fake server", []byte(use))
+		s.keys[use] = ed25519.NewKeyFromSeed(seed[:])
+		spki, err := x509.MarshalPKIXPublicKey(s.keys[use].Public())
+		must(err)
+		s.spki[use] = spki
+	}
+	var err error
+	s.signer, err = ledger.LogSigner("assay.test/log", s.keys["log"])
+	must(err)
+	s.logKey, err = ledger.LogVKey("assay.test/log", s.keys["log"].Public().(ed25519.PublicKey))
+	must(err)
+	s.Token = client.Token{Secret: "once", Fingerprint: canon.Sum(s.spki[ledger.UseResult])}
+	s.append(ledger.KindKeyset, ledger.StreamServer, canon.Sum([]byte("keyset")))
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/nodes", s.join)
+	mux.HandleFunc("POST /v1/challenges", s.challenge)
+	mux.HandleFunc("POST /v1/evidence", s.evidence)
+	mux.HandleFunc("GET /v1/results/{evidence}", s.result)
+	mux.HandleFunc("GET /v1/keys", s.keyset)
+	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, r *http.Request) {
+		s.answer(w, http.StatusOK, &client.Health{Status: "ok", Size: s.edge.Tree().Size})
+	})
+	mux.HandleFunc("GET /log/checkpoint", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, s.checkpoint()) })
+	mux.HandleFunc("GET /log/tile/", func(w http.ResponseWriter, r *http.Request) {
+		data, ok := s.tiles[strings.TrimPrefix(r.URL.Path, "/log/")]
+		if !ok {
+			refuse(w, &client.Problem{Status: http.StatusNotFound})
+			return
+		}
+		w.Write(data)
+	})
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.Refuse != nil {
+			if p := s.Refuse(r.URL.Path); p != nil {
+				refuse(w, p)
+				return
+			}
+		}
+		if r.URL.Path != "/v1/nodes" && r.Method == http.MethodPost && r.Header.Get("Authorization") != "Bearer "+credential {
+			refuse(w, &client.Problem{Status: http.StatusUnauthorized, Code: client.CodeRevoked})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(h.Close)
+	s.URL = h.URL
+	return s
+}
+
+// Fork gives the log another history, as long and signed by the same key.
+func (s *Server) Fork() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := s.edge.Tree().Size
+	s.edge, s.tails = ledger.Edge{}, map[string]ledger.Tail{}
+	for i := range size {
+		s.append(ledger.KindPolicy, ledger.StreamServer, canon.Sum(fmt.Appendf(nil, "another past %d", i)))
+	}
+}
+
+// append adds an entry to the log and returns its index, opening and commitment.
+func (s *Server) append(kind, stream string, body canon.Digest, refs ...canon.Digest) (int64, []byte, ledger.Entry) {
+	tail := s.tails[stream]
+	e := ledger.Entry{Type: ledger.EntryType, Kind: kind, Stream: stream, Sequence: tail.Next, Previous: tail.Last,
+		Time: canon.At(s.now()), Body: body, Refs: append([]canon.Digest{}, refs...)}
+	var err error
+	s.tails[stream], err = tail.Extend(e)
+	must(err)
+	data, err := e.Canonical()
+	must(err)
+	opening := ledger.Opening(s.draw(), data)
+	index := s.edge.Tree().Size
+	var dirty []ledger.TileData
+	s.edge, dirty = ledger.Append(s.edge, []canon.Digest{canon.Sum(opening)})
+	for _, d := range dirty {
+		s.tiles[d.Path()] = d.Data
+	}
+	return index, opening, e
+}
+
+func (s *Server) draw() [32]byte {
+	s.drawn++
+	return canon.Hash("fake server draws", []byte(strconv.Itoa(s.drawn)))
+}
+
+func (s *Server) checkpoint() string {
+	n, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: s.signer.Name(), Tree: s.edge.Tree()}, s.signer)
+	must(err)
+	return string(n)
+}
+
+func (s *Server) join(w http.ResponseWriter, r *http.Request) {
+	var req client.JoinRequest
+	if err := json.UnmarshalRead(r.Body, &req); err != nil || req.Token != s.Token.String() || s.joined {
+		refuse(w, &client.Problem{Status: http.StatusForbidden, Code: "token", Title: "the token is not good", Detail: "it was used or never given"})
+		return
+	}
+	s.joined = true
+	s.answer(w, http.StatusCreated, &client.Joined{Node: Node, Credential: credential, Origin: s.URL,
+		ResultKey: s.spki[ledger.UseResult], LogKey: s.logKey})
+}
+
+func (s *Server) challenge(w http.ResponseWriter, r *http.Request) {
+	nonce := s.draw()
+	note := s.checkpoint()
+	now := s.now()
+	ch := client.Challenged{Checkpoint: note, Challenge: attest.Challenge{Type: attest.ChallengeType, Origin: s.URL,
+		ResultKey: s.spki[ledger.UseResult], Checkpoint: canon.Sum([]byte(note)), Node: Node, Nonce: nonce[:],
+		Issued: canon.At(now), Expires: canon.At(now.Add(s.Life))}}
+	s.asked[ch.Challenge.Digest()] = ch.Challenge
+	s.append(ledger.KindChallenge, ledger.StreamVerifier, ch.Challenge.Digest())
+	s.answer(w, http.StatusCreated, &ch)
+}
+
+func (s *Server) evidence(w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(io.LimitReader(r.Body, attest.MaxBundle))
+	if err != nil {
+		refuse(w, &client.Problem{Status: http.StatusBadRequest})
+		return
+	}
+	id := canon.Sum(data)
+	if known := s.submitted[id]; known != nil {
+		s.answer(w, http.StatusAccepted, &known.answer)
+		return
+	}
+	env, err := ledger.ParseEnvelope(data)
+	var b attest.Bundle
+	signed := false
+	if err == nil {
+		b, signed, err = attest.OpenBundle(env)
+	}
+	if err != nil || !signed {
+		refuse(w, &client.Problem{Status: http.StatusUnprocessableEntity, Code: "bundle", Detail: fmt.Sprint(err)})
+		return
+	}
+	ch, open := s.asked[b.Challenge]
+	switch {
+	case !open:
+		refuse(w, &client.Problem{Status: http.StatusConflict, Code: client.CodeChallengeUsed})
+		return
+	case canon.At(s.now()) >= ch.Expires:
+		refuse(w, &client.Problem{Status: http.StatusGone, Code: client.CodeChallengeExpired})
+		return
+	}
+	delete(s.asked, b.Challenge)
+	s.Bundles = append(s.Bundles, b)
+	index, opening, entry := s.append(ledger.KindEvidence, ledger.NodeStream(Node), id, b.Challenge)
+	promise, err := ledger.SealPromise(ledger.NewPromise(s.signer.Name(), canon.Sum(opening), entry), key{s.keys[ledger.UsePromise]})
+	must(err)
+	sub := &submission{answer: client.Submitted{Evidence: id, Promise: promise}}
+	sub.result = s.decide(id)
+	sub.result.Entries = append([]client.LogEntry{{Index: index, Kind: ledger.KindEvidence, Opening: opening}}, sub.result.Entries...)
+	s.submitted[id] = sub
+	s.answer(w, http.StatusAccepted, &sub.answer)
+}
+
+func (s *Server) decide(evidence canon.Digest) client.Result {
+	type verdict struct {
+		Outcome string            `json:"verdict"`
+		AsOf    canon.Time        `json:"as_of"`
+		Policy  map[string]string `json:"policy"`
+		Reasons []client.Reason   `json:"reasons"`
+	}
+	payload, err := json.Marshal(struct {
+		Type     string       `json:"type"`
+		Evidence canon.Digest `json:"evidence"`
+		Verdict  verdict      `json:"verdict"`
+	}{client.ResultType, evidence, verdict{s.Outcome, canon.At(s.now()), map[string]string{"name": "confidential-cpu"}, s.Reasons}})
+	must(err)
+	env, err := ledger.Seal(client.ResultType, payload, key{s.keys[ledger.UseResult]})
+	must(err)
+	index, opening, _ := s.append(ledger.KindVerdict, ledger.StreamVerifier, canon.Sum(payload), evidence)
+	return client.Result{State: client.StateDecided, Result: &env, Entries: []client.LogEntry{{Index: index, Kind: ledger.KindVerdict, Opening: opening}}}
+}
+
+// result answers the first question with "not yet".
+func (s *Server) result(w http.ResponseWriter, r *http.Request) {
+	id, err := canon.ParseDigest(r.PathValue("evidence"))
+	sub := s.submitted[id]
+	if err != nil || sub == nil {
+		refuse(w, &client.Problem{Status: http.StatusNotFound, Code: "evidence"})
+		return
+	}
+	if sub.polls++; sub.polls == 1 {
+		s.answer(w, http.StatusOK, &client.Result{State: client.StateReceived})
+		return
+	}
+	result := sub.result
+	s.answer(w, http.StatusOK, &result)
+}
+
+func (s *Server) keyset(w http.ResponseWriter, r *http.Request) {
+	k := ledger.Keyset{Type: ledger.KeysetType, Log: s.logKey}
+	for _, use := range []string{ledger.UseResult, ledger.UsePromise} {
+		k.Keys = append(k.Keys, ledger.Key{Use: use, SPKI: s.spki[use]})
+	}
+	if s.Alter != nil {
+		s.Alter(&k)
+	}
+	data, err := canon.Marshal(k)
+	must(err)
+	w.Write(data)
+}
+
+func (s *Server) answer(w http.ResponseWriter, status int, v any) {
+	if s.Alter != nil {
+		s.Alter(v)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	must(json.MarshalWrite(w, v))
+}
+
+func refuse(w http.ResponseWriter, p *client.Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(p.RetryAfter/time.Second)))
+	}
+	w.WriteHeader(p.Status)
+	kind := "about:blank"
+	if p.Code != "" {
+		kind = "https://assay.test/problems/" + p.Code
+	}
+	must(json.MarshalWrite(w, map[string]any{"type": kind, "title": p.Title, "status": p.Status, "detail": p.Detail}))
+}
+
+// key is a ledger.Signer.
+type key struct{ ed25519.PrivateKey }
+
+func (k key) Sign(message []byte) ([]byte, error) { return ed25519.Sign(k.PrivateKey, message), nil }
+
+func must(err error) {
+	if err != nil {
+		panic("fakeserver: internal error: " + err.Error())
+	}
+}

@@ -1,0 +1,39 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Join spends a one-time token and returns what the node has to keep. The result key is the one that the token names,
+// the origin the one that the operator typed. The keys of log and promises are the server's word at this moment; from
+// now on they are pinned.
+func Join(ctx context.Context, server *client.Client, token client.Token) (Node, error) {
+	// Ask for the keys first: a token that is spent on a server without them would be lost.
+	keys, err := server.Keys(ctx)
+	if err != nil {
+		return Node{}, err
+	}
+	j, err := server.Join(ctx, token)
+	if err != nil {
+		return Node{}, err
+	}
+	n := Node{Type: NodeType, Node: j.Node, Credential: j.Credential, Origin: j.Origin, ResultKey: j.ResultKey, LogKey: j.LogKey}
+	for _, k := range keys.Of(ledger.UsePromise) {
+		n.PromiseKeys = append(n.PromiseKeys, k.SPKI)
+	}
+	listed := slices.ContainsFunc(keys.Of(ledger.UseResult), func(k ledger.Key) bool { return bytes.Equal(k.SPKI, j.ResultKey) })
+	switch {
+	case j.Origin != server.Origin():
+		return n, fmt.Errorf("join: the server calls itself %q, you called it %q: join it by the name that its evidence will carry", j.Origin, server.Origin())
+	case keys.Log != j.LogKey || !listed:
+		return n, errors.New("join: the server's keyset does not hold the keys that it gave this node")
+	}
+	return n, nil
+}
