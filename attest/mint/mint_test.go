@@ -2,11 +2,14 @@ package mint_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/x509"
 	"encoding/asn1"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -180,6 +183,45 @@ func TestImpostor(t *testing.T) {
 		if vcek.CheckSignatureFrom(a.ASK.X509()) == nil || vcek.CheckSignatureFrom(b.ASK.X509()) != nil {
 			t.Errorf("%s: the impostor's VCEK is not his own", line)
 		}
+	}
+}
+
+// TestTurin holds what no oracle reads against the standard library: chain and signature of a Turin report.
+func TestTurin(t *testing.T) {
+	a := mint.NewAMD(sevsnp.Turin)
+	p := a.Platform(a.Chip("one"), tcb, [48]byte{1}, plain)
+	p.Fields.Version = 5
+	raw, table, err := p.Report([64]byte{2}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs, err := sevsnp.ParseTable(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chain []*x509.Certificate
+	for _, der := range certs {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain = append(chain, c)
+	}
+	if err := errors.Join(chain[0].CheckSignatureFrom(chain[1]), chain[1].CheckSignatureFrom(chain[2]), chain[2].CheckSignatureFrom(chain[2])); err != nil {
+		t.Error(err)
+	}
+	scalar := func(offset int) *big.Int {
+		b := bytes.Clone(raw[offset : offset+72])
+		slices.Reverse(b)
+		return new(big.Int).SetBytes(b)
+	}
+	digest := sha512.Sum384(raw[:0x2a0])
+	if !ecdsa.Verify(chain[0].PublicKey.(*ecdsa.PublicKey), digest[:], scalar(0x2a0), scalar(0x2e8)) {
+		t.Error("the signature is not by the VCEK")
+	}
+	digest[0] ^= 1
+	if ecdsa.Verify(chain[0].PublicKey.(*ecdsa.PublicKey), digest[:], scalar(0x2a0), scalar(0x2e8)) {
+		t.Error("the signature covers anything")
 	}
 }
 
