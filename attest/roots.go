@@ -39,7 +39,7 @@ func NewRoots(files ...RootFile) (Roots, error) {
 	}
 	d := rootsDocument{Type: rootsType}
 	for _, f := range files {
-		d.Files = append(d.Files, Part{f.Name, f.Data})
+		d.Files = append(d.Files, Part(f))
 	}
 	doc, err := canon.Marshal(d)
 	if err != nil {
@@ -82,7 +82,7 @@ func ParseRoots(data []byte) (Roots, error) {
 	}
 	var files []RootFile
 	for _, p := range d.Files {
-		files = append(files, RootFile{p.Name, p.Data})
+		files = append(files, RootFile(p))
 	}
 	return NewRoots(files...)
 }

@@ -151,6 +151,15 @@ func (o *Opened) Digest() canon.Digest { return o.digest }
 // Bundle returns the evidence bundle, unverified, or nil for a vendor's raw file.
 func (o *Opened) Bundle() *attest.Bundle { return o.bundle }
 
+// Components returns the components in order, unverified.
+func (o *Opened) Components() []attest.Component {
+	var cs []attest.Component
+	for _, c := range o.components {
+		cs = append(cs, c.Component)
+	}
+	return cs
+}
+
 // SignedBySession reports whether the session key that the bundle names signed it. That evidence covers this key, only an
 // appraisal shows.
 func (o *Opened) SignedBySession() bool { return o.signed }

@@ -1,0 +1,39 @@
+# Everything a newcomer needs: `make demo` and `make test`.
+GO      ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: demo test lint bench long reproduce deps vectors
+
+# The main job, with Go alone, as an ordinary user.
+demo:
+	@CGO_ENABLED=0 $(GO) run ./cmd/assay-demo
+
+# Every test. Installs what is missing where it may, else names it.
+test: deps
+	$(GO) test -timeout 8m ./...
+
+# Services and tools that tests use: installed by root on Debian, else named.
+deps:
+	@scripts/deps
+
+lint:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'lint: gofmt -w the files above'; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+# Figures beside the bare primitive in the same run. Ratios are printed, never gated.
+bench:
+	$(GO) test -run '^$$' -bench . -benchtime 2s -timeout 20m ./...
+
+# The same tests at scale, and every fuzzer for a minute.
+long: deps
+	ASSAY_LONG=1 $(GO) test -count 1 -timeout 60m ./...
+	scripts/fuzz 60s
+
+# Two builds in two places, byte for byte.
+reproduce:
+	@scripts/reproduce
+
+# Writes testvectors/ anew; a rerun changes no byte.
+vectors:
+	$(GO) run ./cmd/genvectors

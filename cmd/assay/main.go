@@ -1,0 +1,103 @@
+// Command assay judges evidence, serves the verifier, and audits its log.
+//
+// Data goes to stdout, words to stderr. The exit code is 0 for accept, 1 for reject (malformed evidence is a reject), 2 for
+// usage or could not run, 3 for undecided.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, the same for every command.
+const (
+	exitAccept    = 0
+	exitReject    = 1
+	exitUsage     = 2
+	exitUndecided = 3
+)
+
+// app is what a command may touch of the world.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	now    func() time.Time
+	getenv func(string) string
+	quiet  bool // --quiet: no words on stderr but errors
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now, getenv: os.Getenv}
+	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// outcome is a result that is no failure of the command: its exit code, when not accept.
+type outcome int
+
+func (o outcome) Error() string { return fmt.Sprintf("exit code %d", int(o)) }
+
+// hinted is an error with a word on what to do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+func withHint(err error, format string, args ...any) error {
+	return hinted{err, fmt.Sprintf(format, args...)}
+}
+
+// run executes one command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := &cobra.Command{
+		Use:   "assay",
+		Short: "Decide whether a stranger's machine can be trusted with a job, and prove why",
+		Long: `Decide whether a stranger's machine can be trusted with a job, and prove why.
+
+Data goes to stdout, words to stderr. Exit codes: 0 accept, 1 reject, 2 usage or
+could not run, 3 undecided.`,
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.NoArgs,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.PersistentFlags().BoolVar(&a.quiet, "quiet", false, "no words on stderr but errors")
+	root.AddCommand(a.verifyCommand(), a.inspectCommand(), a.measureCommand(), a.policyCommand())
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	var o outcome
+	switch {
+	case err == nil:
+		return exitAccept
+	case errors.As(err, &o):
+		return int(o)
+	}
+	fmt.Fprintf(a.stderr, "assay: error: %v\n", err)
+	var h hinted
+	if errors.As(err, &h) {
+		fmt.Fprintf(a.stderr, "assay: hint: %s\n", h.hint)
+	}
+	return exitUsage
+}
+
+// say writes words for people, unless they asked for quiet.
+func (a *app) say(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, "assay: "+format+"\n", args...)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/internal/canon"
+)
+
+func (a *app) measureCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "measure",
+		Short: "Compute what a guest image will measure to, and write reference values",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	cmd.AddCommand(a.measureSNPCommand())
+	return cmd
+}
+
+type measureFlags struct {
+	ovmf, ovmfHash, vcpuType, features, vmm, kernel, initrd, cmdline string
+	agent, name, output                                              string
+	vcpus                                                            int
+}
+
+func (a *app) measureSNPCommand() *cobra.Command {
+	var f measureFlags
+	cmd := &cobra.Command{
+		Use:   "snp --ovmf FILE --vcpus N --vcpu-type TYPE",
+		Short: "Compute the SEV-SNP launch digest (MEASUREMENT) of a guest",
+		Long: `Compute the SEV-SNP launch digest (MEASUREMENT) of a guest.
+
+The digest covers the firmware, the state of each virtual CPU, and, where the
+firmware has a table for them, the kernel, initrd and command line. With -o json
+the result is a list of reference values that ` + "`assay verify --expect`" + ` and policies take.`,
+		Example: `  assay measure snp --ovmf OVMF.fd --vcpus 4 --vcpu-type EPYC-v4 --kernel vmlinuz --initrd initrd.img --append "console=ttyS0"
+  assay measure snp --ovmf OVMF.fd --vcpus 1 --vcpu-type EPYC-Milan --kernel vmlinuz --initrd initrd.img --agent assay-agent -o json > guests.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.measureSNP(f, c.Flags().Changed("append")) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.ovmf, "ovmf", "", "firmware image `FILE`")
+	fl.StringVar(&f.ovmfHash, "ovmf-hash", "", "digest after the firmware's pages in `HEX`, where FILE is only its last pages")
+	fl.IntVar(&f.vcpus, "vcpus", 1, "number of virtual CPUs")
+	fl.StringVar(&f.vcpuType, "vcpu-type", "", "virtual CPU model: "+strings.Join(sevsnp.VCPUTypes(), ", "))
+	fl.StringVar(&f.features, "features", "0x1", "SEV_FEATURES of the guest")
+	fl.StringVar(&f.vmm, "vmm", string(sevsnp.QEMU), "hypervisor: qemu or ec2")
+	fl.StringVar(&f.kernel, "kernel", "", "kernel `FILE` of a direct boot")
+	fl.StringVar(&f.initrd, "initrd", "", "initrd `FILE` of a direct boot")
+	fl.StringVar(&f.cmdline, "append", "", "kernel command line of a direct boot")
+	fl.StringVar(&f.agent, "agent", "", "agent executable `FILE` inside the initrd, named in the reference value")
+	fl.StringVar(&f.name, "name", "", "name of the guest in the reference value (default: the firmware's file name)")
+	fl.StringVarP(&f.output, "output", "o", "text", "text (the digest) or json (a list of reference values)")
+	return cmd
+}
+
+func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
+	l := sevsnp.Launch{VCPUs: f.vcpus, VCPUType: f.vcpuType, VMM: sevsnp.VMM(f.vmm)}
+	if f.ovmf == "" {
+		return fmt.Errorf("--ovmf: want the firmware image")
+	}
+	var err error
+	if l.OVMF, err = readBounded(f.ovmf, sevsnp.MaxOVMF); err != nil {
+		return err
+	}
+	if _, err := fmt.Sscanf(f.features, "0x%x", &l.Features); err != nil {
+		return fmt.Errorf("--features %q: want a number such as 0x1", f.features)
+	}
+	if f.ovmfHash != "" {
+		b, err := hex.DecodeString(f.ovmfHash)
+		if err != nil || len(b) != 48 {
+			return fmt.Errorf("--ovmf-hash: want 96 hex digits")
+		}
+		l.OVMFHash = (*[48]byte)(b)
+	}
+	if f.kernel != "" {
+		boot := &sevsnp.DirectBoot{Cmdline: f.cmdline}
+		if boot.Kernel, err = readBounded(f.kernel, sevsnp.MaxKernel); err != nil {
+			return err
+		}
+		if f.initrd != "" {
+			if boot.Initrd, err = readBounded(f.initrd, sevsnp.MaxInitrd); err != nil {
+				return err
+			}
+		}
+		l.Boot = boot
+	} else if f.initrd != "" || hasCmdline {
+		return fmt.Errorf("--initrd and --append go with --kernel: without one the digest does not cover them")
+	}
+	digest, err := sevsnp.LaunchDigest(l)
+	if err != nil {
+		return err
+	}
+	switch f.output {
+	case "text":
+		fmt.Fprintf(a.stdout, "%x\n", digest)
+		return nil
+	case "json":
+	default:
+		return fmt.Errorf("output %q: want text or json", f.output)
+	}
+	ref := attest.Reference{Format: sevsnp.Format, Guest: f.name, Measurement: digest[:]}
+	if ref.Guest == "" {
+		ref.Guest = filepath.Base(f.ovmf)
+	}
+	if f.agent != "" {
+		exe, err := readBounded(f.agent, sevsnp.MaxInitrd)
+		if err != nil {
+			return err
+		}
+		ref.Agent = canon.Sum(exe)
+	}
+	list := attest.References{
+		Type: attest.ReferencesType, Name: ref.Guest, Values: []attest.Reference{ref},
+		Source: fmt.Sprintf("assay measure snp: %d vcpus %s, features %s, vmm %s", f.vcpus, f.vcpuType, f.features, f.vmm),
+	}
+	b, err := canon.Marshal(list)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s\n", indent(b))
+	return nil
+}

@@ -1,0 +1,484 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// verifyFlags are the flags of `assay verify`.
+type verifyFlags struct {
+	typ, policy, asOf, roots, output string
+	nonce, reportData                string
+	certs, collateral, expect        []string
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify FILE...",
+		Short: "Judge evidence files by a policy, offline",
+		Long: `Judge evidence files by a policy, offline.
+
+A FILE is an evidence bundle or a vendor's raw file: an SEV-SNP report (raw, hex,
+with the host's certificate table behind it) or a folder of one report and its
+certificates, as snpguest leaves it. Nothing is fetched: what is missing is named.
+
+Without --policy the strictest built-in that fits the evidence judges. The exit
+code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
+		Example: `  assay verify report.bin --cert vcek.der --policy genuine
+  assay verify bundle.json --expect challenge.yaml --expect guests.yaml --collateral crl.der
+  assay verify report.bin --cert vcek.der --as-of 2024-01-01T00:00:00Z -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.typ, "type", "", "what the file is: "+strings.Join(verifier.Types(), ", ")+" (default: told from its bytes)")
+	fl.StringArrayVar(&f.certs, "cert", nil, "certificate `FILE`: DER, PEM or a certificate table")
+	fl.StringArrayVar(&f.collateral, "collateral", nil, "collateral `FILE`: revocation list, deny list, certificates; told apart by content")
+	fl.StringVar(&f.nonce, "nonce", "", "the challenge that a bundle must answer, 32 bytes in `HEX`")
+	fl.StringVar(&f.reportData, "report-data", "", "what REPORT_DATA of a raw report must hold, 64 bytes in `HEX`")
+	fl.StringArrayVar(&f.expect, "expect", nil, "`FILE` of what you know yourself: a challenge and registry (assay/expect/v1), reference values (assay/references/v1)")
+	fl.StringVar(&f.policy, "policy", "", "built-in policy or policy `FILE` (default: the strictest built-in that fits)")
+	fl.StringVar(&f.asOf, "as-of", "", "judge as of this `TIME`, such as 2026-02-01T00:00:00Z (default: now)")
+	fl.StringVar(&f.roots, "roots", "", "`FOLDER` of root files that replaces the vendors' pinned roots")
+	fl.StringVarP(&f.output, "output", "o", "text", "text, json, jsonl or csv")
+	return cmd
+}
+
+// report is the machine-readable result of one file.
+type report struct {
+	Type         string           `json:"type"` // assay/verify/v1
+	File         string           `json:"file"`
+	Verdict      policy.Outcome   `json:"verdict"`
+	Policy       policy.Named     `json:"policy"`
+	NotDecided   []string         `json:"not_decided"` // what the policy does not speak of
+	Scope        string           `json:"scope"`
+	AsOf         canon.Time       `json:"as_of"`
+	Roots        rootsReport      `json:"roots"`
+	Reasons      []policy.Reason  `json:"reasons"`
+	Claims       claim.Set        `json:"claims"`
+	Needs        []attest.Need    `json:"needs"`
+	Inputs       []verifier.Input `json:"inputs"`
+	policy       *policy.Policy
+	contradicted []claim.Claim
+}
+
+type rootsReport struct {
+	Digest canon.Digest `json:"sha256"`
+	Vendor bool         `json:"vendor"` // the pinned roots of the vendors
+}
+
+func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
+	if !slices.Contains([]string{"text", "json", "jsonl", "csv"}, f.output) {
+		return fmt.Errorf("output %q: want text, json, jsonl or csv", f.output)
+	}
+	if err := refuseGODEBUG(a.getenv("GODEBUG")); err != nil {
+		return err
+	}
+	c, err := a.given(f)
+	if err != nil {
+		return err
+	}
+	var named *policy.Policy
+	if f.policy != "" {
+		if named, err = loadPolicy(f.policy); err != nil {
+			return err
+		}
+	}
+	var reports []report
+	worst := outcome(exitAccept)
+	for _, name := range files {
+		evidence, certs, err := readEvidence(name)
+		if err != nil {
+			return err
+		}
+		o, err := verifier.Open(f.typ, evidence)
+		if err != nil {
+			return err
+		}
+		mine := c
+		mine.Collateral = append(slices.Clone(c.Collateral), certs...)
+		r := judge(o, mine, named)
+		r.File = name
+		reports = append(reports, r)
+		worst = worse(worst, outcome(r.Verdict.ExitCode()))
+	}
+	if err := a.print(reports, f.output); err != nil {
+		return err
+	}
+	if worst != exitAccept {
+		return worst
+	}
+	return nil
+}
+
+// judge appraises and decides. With no policy named, the strictest built-in that fits the evidence decides; today every
+// format has a confidential-cpu.
+func judge(o *verifier.Opened, c attest.Case, named *policy.Policy) report {
+	p := named
+	if p == nil {
+		p, _ = policy.Builtin("confidential-cpu")
+	}
+	ap := verifier.Appraise(o, c)
+	v := policy.Decide(ap.Claims, p, c.At)
+	r := report{
+		Type: "assay/verify/v1", Verdict: v.Outcome, Policy: v.Policy, NotDecided: p.Uncovered(), Scope: v.Scope, AsOf: v.AsOf,
+		Roots:   rootsReport{c.Roots.Digest(), c.Roots.Digest() == verifier.VendorRoots().Digest()},
+		Reasons: v.Reasons, Claims: ap.Claims, Needs: ap.Needs, Inputs: ap.Inputs, policy: p,
+	}
+	for _, cl := range ap.Claims {
+		if cl.Status == claim.Contradicted {
+			r.contradicted = append(r.contradicted, cl)
+		}
+	}
+	return r
+}
+
+// worse returns the graver of two exit codes: reject, then undecided, then accept.
+func worse(x, y outcome) outcome {
+	for _, o := range []outcome{exitReject, exitUndecided} {
+		if x == o || y == o {
+			return o
+		}
+	}
+	return exitAccept
+}
+
+// refuseGODEBUG refuses to judge under settings that change what Go's certificate and signature checks accept: the same
+// evidence would then get another answer than anywhere else.
+func refuseGODEBUG(setting string) error {
+	for _, kv := range strings.Split(setting, ",") {
+		key, _, _ := strings.Cut(kv, "=")
+		for _, bad := range []string{"x509", "rsa", "ecdsa", "fips"} {
+			if strings.HasPrefix(key, bad) {
+				return withHint(fmt.Errorf("GODEBUG sets %s, which changes what certificates and signatures are accepted", key), "unset GODEBUG and run again")
+			}
+		}
+	}
+	return nil
+}
+
+// given collects what the user handed in beside the evidence.
+func (a *app) given(f verifyFlags) (attest.Case, error) {
+	c := attest.Case{Roots: verifier.VendorRoots(), At: canon.At(a.now())}
+	var err error
+	if f.asOf != "" {
+		if c.At, err = canon.ParseTime(f.asOf); err != nil {
+			return c, fmt.Errorf("--as-of: %w", err)
+		}
+	}
+	if f.roots != "" {
+		if c.Roots, err = readRoots(f.roots); err != nil {
+			return c, err
+		}
+	}
+	for _, name := range f.certs {
+		items, err := readCertificates(name)
+		if err != nil {
+			return c, err
+		}
+		c.Collateral = append(c.Collateral, items...)
+	}
+	for _, name := range f.collateral {
+		data, err := readBounded(name, attest.MaxCRL)
+		if err != nil {
+			return c, err
+		}
+		items, err := verifier.ReadCollateral(data)
+		if err != nil {
+			return c, fmt.Errorf("%s: %w", name, err)
+		}
+		c.Collateral = append(c.Collateral, items...)
+	}
+	if len(c.Collateral) > attest.MaxCollateral {
+		return c, fmt.Errorf("%d items of collateral, at most %d", len(c.Collateral), attest.MaxCollateral)
+	}
+	if err := readExpectations(f, &c); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// readExpectations merges --expect files, --nonce and --report-data.
+func readExpectations(f verifyFlags, c *attest.Case) error {
+	e := attest.Expect{}
+	for _, name := range f.expect {
+		data, err := readBounded(name, attest.MaxBundle)
+		if err != nil {
+			return err
+		}
+		typ, err := doc.TypeOf(name, data)
+		if err != nil {
+			return err
+		}
+		switch typ {
+		case attest.ExpectType:
+			if e.Type != "" {
+				return fmt.Errorf("%s: a second %s", name, attest.ExpectType)
+			}
+			if _, err := doc.Decode(name, data, &e); err != nil {
+				return err
+			}
+		case attest.ReferencesType:
+			var r attest.References
+			if _, err := doc.Decode(name, data, &r); err != nil {
+				return err
+			}
+			if err := r.Check(); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			c.References = append(c.References, r)
+		default:
+			return fmt.Errorf("%s: type %q is no expectation: want %s or %s", name, typ, attest.ExpectType, attest.ReferencesType)
+		}
+	}
+	for _, flag := range []struct {
+		name, text string
+		into       *canon.Hex
+	}{{"--nonce", f.nonce, &e.Nonce}, {"--report-data", f.reportData, &e.ReportData}} {
+		if flag.text == "" {
+			continue
+		}
+		if err := flag.into.UnmarshalText([]byte(strings.ToLower(flag.text))); err != nil {
+			return fmt.Errorf("%s: %w", flag.name, err)
+		}
+		e.Type = attest.ExpectType
+	}
+	if e.Type == "" {
+		return nil
+	}
+	if err := e.Check(); err != nil {
+		return err
+	}
+	c.Expect = e
+	return nil
+}
+
+// loadPolicy takes a built-in by its name, else reads a file.
+func loadPolicy(name string) (*policy.Policy, error) {
+	if p, ok := policy.Builtin(name); ok {
+		return p, nil
+	}
+	data, err := readBounded(name, attest.MaxBundle)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, withHint(fmt.Errorf("policy %q: neither a built-in policy nor a file", name), "built in are %s", strings.Join(policy.Builtins(), ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return policy.Load(name, data)
+}
+
+// readEvidence reads one FILE argument. A folder holds one report, and certificates beside it.
+func readEvidence(name string) ([]byte, []attest.Collateral, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.IsDir() {
+		// One byte over the limit is read, so that the refusal can say that there is more.
+		data, err := readBounded(name, attest.MaxBundle+1)
+		return data, nil, err
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var evidence []byte
+	var certs []attest.Collateral
+	for _, e := range entries {
+		path := filepath.Join(name, e.Name())
+		data, err := readBounded(path, attest.MaxBundle)
+		if err != nil {
+			return nil, nil, err
+		}
+		if items, err := verifier.ReadCollateral(data); err == nil {
+			certs = append(certs, items...)
+			continue
+		}
+		if evidence != nil {
+			return nil, nil, fmt.Errorf("%s: a second file that is no certificate: want one report", path)
+		}
+		evidence = data
+	}
+	if evidence == nil {
+		return nil, nil, fmt.Errorf("%s: no report in this folder", name)
+	}
+	return evidence, certs, nil
+}
+
+func readCertificates(name string) ([]attest.Collateral, error) {
+	data, err := readBounded(name, attest.MaxCertTable)
+	if err != nil {
+		return nil, err
+	}
+	certs, err := sevsnp.ReadCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var items []attest.Collateral
+	for _, der := range certs {
+		items = append(items, attest.Collateral{Kind: attest.KindAMDCertificate, Data: der})
+	}
+	return items, nil
+}
+
+func readRoots(dir string) (attest.Roots, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return attest.Roots{}, err
+	}
+	var files []attest.RootFile
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".pem" {
+			continue
+		}
+		data, err := readBounded(filepath.Join(dir, e.Name()), attest.MaxRootFile)
+		if err != nil {
+			return attest.Roots{}, err
+		}
+		files = append(files, attest.RootFile{Name: e.Name(), Data: data})
+	}
+	if len(files) == 0 {
+		return attest.Roots{}, fmt.Errorf("%s: no .pem file in this folder", dir)
+	}
+	return attest.NewRoots(files...)
+}
+
+// readBounded reads a file of at most limit bytes; "-" is stdin.
+func readBounded(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return data, nil
+}
+
+// print writes the results in the chosen form.
+func (a *app) print(reports []report, output string) error {
+	switch output {
+	case "json", "jsonl":
+		for _, r := range reports {
+			b, err := canon.Marshal(r)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				b = indent(b)
+			}
+			fmt.Fprintf(a.stdout, "%s\n", b)
+		}
+		return nil
+	case "csv":
+		w := csv.NewWriter(a.stdout)
+		w.Write([]string{"file", "verdict", "policy", "as_of", "subject", "claim", "status", "value", "reason"})
+		for _, r := range reports {
+			for _, c := range r.Claims {
+				w.Write([]string{cell(r.File), r.Verdict.String(), cell(r.Policy.Name), r.AsOf.String(), c.Subject, c.ID, c.Status.String(), cell(c.Value), cell(string(c.Reason))})
+			}
+		}
+		w.Flush()
+		return w.Error()
+	}
+	for i, r := range reports {
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		r.text(a.stdout, len(reports) > 1)
+	}
+	return nil
+}
+
+// cell keeps a spreadsheet from running a stranger's text as a formula.
+func cell(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+// text writes a result for people: the verdict and what it does not cover, then every reason with its mend.
+func (r report) text(w io.Writer, named bool) {
+	if named {
+		fmt.Fprintf(w, "%s\n", r.File)
+	}
+	if !r.Roots.Vendor {
+		fmt.Fprintf(w, "NOT VENDOR ROOTS (root set %s)\n", r.Roots.Digest.Short())
+	}
+	by := fmt.Sprintf("policy %s (sha256 %s), as of %s", r.Policy.Name, r.Policy.Digest.Short(), r.AsOf)
+	if r.Verdict == policy.Accept && r.Policy.Name == "genuine" {
+		fmt.Fprintf(w, "GENUINE HARDWARE: nothing decided about secrecy, freshness, revocation or state; %s\n", by)
+		for _, c := range r.contradicted {
+			fmt.Fprintf(w, "  contradicted  %-24s %-6s %s\n", c.ID, c.Subject, c.Reason)
+		}
+		return
+	}
+	fmt.Fprintf(w, "%s by %s; not decided: %s\n", strings.ToUpper(r.Verdict.String()), by, strings.Join(r.NotDecided, ", "))
+	decisive, open := r.sortedReasons()
+	printReasons(w, decisive)
+	if len(decisive) > 0 && len(open) > 0 {
+		fmt.Fprintf(w, "\n  and not shown either:\n")
+	}
+	printReasons(w, open)
+	if r.Verdict != policy.Accept && len(r.Needs) > 0 {
+		fmt.Fprintf(w, "\n  wanted and not given:\n")
+		for _, n := range r.Needs {
+			fmt.Fprintf(w, "    %s for %s: %s\n", n.Kind, n.For, n.Why)
+			if n.Source != "" {
+				fmt.Fprintf(w, "      %s\n", n.Source)
+			}
+		}
+	}
+}
+
+// sortedReasons parts what the verdict rests on from what would, alone, have left it undecided.
+func (r report) sortedReasons() (decisive, open []policy.Reason) {
+	for _, why := range r.Reasons {
+		if r.Verdict == policy.Reject && why.Status == claim.Unknown && claim.Reason(why.Observed).Code() != claim.EvidenceMissing {
+			open = append(open, why)
+		} else {
+			decisive = append(decisive, why)
+		}
+	}
+	return decisive, open
+}
+
+func printReasons(w io.Writer, reasons []policy.Reason) {
+	for _, why := range reasons {
+		state := why.Status.String()
+		if why.Status == claim.Affirmed {
+			state = "not enough"
+		}
+		fmt.Fprintf(w, "\n  %s of %s is %s\n", why.Claim, why.Subject, state)
+		for _, line := range []struct{ label, text string }{{"required", why.Required}, {"observed", why.Observed}, {"fix (" + string(why.Who) + ")", why.Fix}} {
+			if line.text != "" {
+				fmt.Fprintf(w, "    %-16s %s\n", line.label, line.text)
+			}
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package verifier
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/sevsnp"
+)
+
+// ReadCollateral tells from its bytes what a file of collateral holds: certificates (DER, PEM, a certificate table), a
+// revocation list (DER, PEM) or a signed deny list. It verifies none of it.
+func ReadCollateral(data []byte) ([]attest.Collateral, error) {
+	switch {
+	case len(data) > attest.MaxCRL:
+		return nil, fmt.Errorf("collateral: %d bytes, at most %d", len(data), attest.MaxCRL)
+	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
+		return []attest.Collateral{{Kind: attest.KindDenyList, Data: bytes.TrimSuffix(data, []byte("\n"))}}, nil
+	}
+	if block, _ := pem.Decode(data); block != nil && block.Type == "X509 CRL" {
+		return []attest.Collateral{{Kind: attest.KindAMDCRL, Data: block.Bytes}}, nil
+	}
+	if _, err := x509.ParseRevocationList(data); err == nil {
+		return []attest.Collateral{{Kind: attest.KindAMDCRL, Data: data}}, nil
+	}
+	certs, err := sevsnp.ReadCertificates(data)
+	if err != nil {
+		return nil, errors.New("collateral: neither certificates (DER, PEM, certificate table) nor a revocation list nor a deny list")
+	}
+	var items []attest.Collateral
+	for _, der := range certs {
+		items = append(items, attest.Collateral{Kind: attest.KindAMDCertificate, Data: der})
+	}
+	return items, nil
+}
