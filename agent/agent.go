@@ -266,7 +266,7 @@ func (a *Agent) submit(ctx context.Context, data []byte, expires canon.Time) (cl
 			return s, nil
 		}
 		p := client.AsProblem(err)
-		if p != nil && !p.Temporary() {
+		if p != nil && !p.Temporary() || ctx.Err() != nil {
 			return s, err
 		}
 		var asked time.Duration

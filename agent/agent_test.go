@@ -73,8 +73,8 @@ func (w *world) advance(d time.Duration) {
 func (w *world) join() {
 	w.t.Helper()
 	ctx := context.Background()
-	store, err := agent.OpenStore(w.dir)
-	must(w.t, err)
+	store := agent.OpenStore(w.dir)
+	must(w.t, store.Prepare())
 	node, err := store.Node()
 	if err != nil {
 		c, err := client.New(client.Config{URL: w.server.URL})
@@ -135,7 +135,7 @@ func TestRound(t *testing.T) {
 	b := w.server.Bundles[0]
 	var said attest.Statement
 	for _, c := range b.Components {
-		if data, ok := c.Part(agent.PartStatement); ok {
+		if data, ok := c.Part(attest.PartStatement); ok {
 			var err error
 			said, err = attest.ParseStatement(data)
 			must(t, err)

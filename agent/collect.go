@@ -11,11 +11,8 @@ type Device interface {
 	Seal(reportData [attest.ReportDataSize]byte) (attest.Component, error)
 }
 
-// Names of the statement's component.
-const (
-	LabelStatement = "agent"
-	PartStatement  = "statement"
-)
+// LabelStatement is the label of the statement's component.
+const LabelStatement = "agent"
 
 // Collect makes the bundle that answers a challenge N under the given keys: the agent's statement first, the seal last,
 // since it covers all before it.
@@ -25,8 +22,8 @@ func Collect(d Device, keys attest.Keys, challenge canon.Digest, statement attes
 		return attest.Bundle{}, err
 	}
 	b := attest.Bundle{Type: attest.BundleType, Keys: keys, Challenge: challenge, Components: []attest.Component{{
-		Class: attest.ClassStatement, MediaType: attest.StatementType, Label: LabelStatement,
-		Parts: []attest.Part{{Name: PartStatement, Data: said}},
+		Class: attest.ClassStatement, MediaType: attest.StatementMediaType, Label: LabelStatement,
+		Parts: []attest.Part{{Name: attest.PartStatement, Data: said}},
 	}}}
 	seal, err := d.Seal(attest.ReportData(challenge, keys.Digest(), b.Covered()))
 	if err != nil {

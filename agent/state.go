@@ -37,17 +37,19 @@ const (
 // can be read by its owner alone.
 type Store struct{ dir string }
 
-// OpenStore returns the store in a folder, which is made if need be.
-func OpenStore(dir string) (Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Store{}, fmt.Errorf("state: %w", err)
+// OpenStore returns the store in a folder. It touches nothing yet.
+func OpenStore(dir string) Store { return Store{dir} }
+
+// Prepare makes the folder and writes to it once: a join token is good once, so find out before it is spent.
+func (s Store) Prepare() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("state: %w", err)
 	}
-	// A token is good once: find out now that nothing can be written, not after it is spent.
-	f, err := os.CreateTemp(dir, "probe-*")
+	f, err := os.CreateTemp(s.dir, "probe-*")
 	if err != nil {
-		return Store{}, fmt.Errorf("state: %w", err)
+		return fmt.Errorf("state: %w", err)
 	}
-	return Store{dir}, errors.Join(f.Close(), os.Remove(f.Name()))
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // Path returns where the node's document is kept.

@@ -152,12 +152,19 @@ func (c *Client) Result(ctx context.Context, evidence canon.Digest) (Result, err
 // ResultType is the payload type of a signed verdict.
 const ResultType = "assay/result/v1"
 
+// Outcomes of a verdict.
+const (
+	Accept    = "accept"
+	Reject    = "reject"
+	Undecided = "undecided"
+)
+
 // Decision is what a provider or relying party reads in a signed verdict.
 type Decision struct {
-	Outcome string // accept, reject or undecided
-	Policy  string // name of the policy
-	AsOf    canon.Time
-	Reasons []Reason
+	Outcome string     `json:"verdict"`
+	Policy  string     `json:"policy"` // its name
+	AsOf    canon.Time `json:"as_of"`
+	Reasons []Reason   `json:"reasons,omitzero"`
 }
 
 // Reason is one reason of a verdict.
@@ -211,7 +218,7 @@ func (r Result) Decision(evidence canon.Digest, resultKey []byte) (Decision, err
 		return d, fmt.Errorf("result: type %.80q is not known to this build, want %q", doc.Type, ResultType)
 	case doc.Evidence != evidence:
 		return d, fmt.Errorf("result: a verdict on evidence %s, asked was %s", doc.Evidence, evidence)
-	case v.Outcome != "accept" && v.Outcome != "reject" && v.Outcome != "undecided":
+	case v.Outcome != Accept && v.Outcome != Reject && v.Outcome != Undecided:
 		return d, fmt.Errorf("result: verdict %.80q is not known to this build", v.Outcome)
 	}
 	return Decision{v.Outcome, v.Policy.Name, v.AsOf, v.Reasons}, nil

@@ -1,0 +1,92 @@
+// Command assay-agent runs on a provider's machine: it joins a verifier, proves the machine's hardware to it again and
+// again, and says what this machine could prove.
+//
+// Data goes to stdout, words to stderr. Exit codes: 0 done (and accepted, where there is a verdict), 1 rejected, 2 usage
+// or could not run, 3 undecided.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/agent/device"
+)
+
+const (
+	exitDone = iota
+	exitRejected
+	exitCouldNot
+	exitUndecided
+)
+
+const defaultState = "/var/lib/assay-agent"
+
+// failure is an error with the exit code and the advice that belong to it.
+type failure struct {
+	error
+	code int
+	hint string
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+func hinted(err error, format string, args ...any) error {
+	return failure{err, exitCouldNot, fmt.Sprintf(format, args...)}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := command()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	f := failure{error: err, code: exitCouldNot}
+	errors.As(err, &f)
+	if f.code == exitCouldNot {
+		fmt.Fprintf(stderr, "assay-agent: error: %v\n", err)
+	}
+	if f.hint != "" {
+		fmt.Fprintf(stderr, "assay-agent: hint: %s\n", f.hint)
+	}
+	return f.code
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "assay-agent",
+		Short: "Prove this machine's hardware to an Assay verifier",
+		Example: `  assay-agent doctor
+  assay-agent join https://assay.example --token SECRET.FINGERPRINT
+  assay-agent run`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.AddCommand(joinCommand(), runCommand(), collectCommand(), doctorCommand(), versionCommand())
+	return root
+}
+
+func stateFlag(c *cobra.Command) *string {
+	return c.Flags().String("state", defaultState, "folder of the node credential and the last checkpoint")
+}
+
+func tsmFlag(c *cobra.Command) *string {
+	return c.Flags().String("tsm", device.DefaultTSM, "root of configfs-tsm")
+}

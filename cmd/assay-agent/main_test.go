@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/assay-network/assay/agent/device/faketsm"
+	"github.com/assay-network/assay/agent/device/faketsm/tsmfs"
+	"github.com/assay-network/assay/agent/fakeserver"
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"assay-agent": main})
+}
+
+// machine is a platform whose reports hold what was asked where a real report has it (SEV-SNP firmware ABI: 050h).
+type machine struct{}
+
+func (machine) Report(reportData [64]byte, vmpl int) ([]byte, []byte, error) {
+	out := make([]byte, 1184)
+	copy(out[0x50:], reportData[:])
+	return out, []byte("certificate table"), nil
+}
+
+// TestScripts runs the dialogues in testdata. Each has a machine of its own under $TSM, one of another kind under
+// $OTHERTSM, and a verifier at $URL that takes $TOKEN and gives the verdict that the script is named after, or accept.
+func TestScripts(t *testing.T) {
+	other := faketsm.New(machine{})
+	other.Name = "tdx_guest"
+	tsm, otherTSM := tsmfs.Mount(t, faketsm.New(machine{})), tsmfs.Mount(t, other)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			s := fakeserver.Start(t, time.Now)
+			for _, outcome := range []string{client.Reject, client.Undecided} {
+				if strings.Contains(filepath.Base(env.WorkDir), outcome) {
+					s.Outcome = outcome
+				}
+			}
+			given, once := make(chan struct{}), sync.Once{}
+			s.Alter = func(answer any) {
+				if r, ok := answer.(*client.Result); ok && r.Result != nil {
+					once.Do(func() { close(given) })
+				}
+			}
+			env.Values["decided"] = given
+			foreign := s.Token
+			foreign.Fingerprint[0] ^= 1
+			env.Setenv("TSM", tsm)
+			env.Setenv("OTHERTSM", otherTSM)
+			env.Setenv("URL", s.URL)
+			env.Setenv("TOKEN", s.Token.String())
+			env.Setenv("FOREIGN", foreign.String())
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"bundle": bundle, "exits": exits, "decided": decided},
+	})
+}
+
+// bundle FILE NONCE: the file is a signed bundle in canonical bytes whose seal covers the nonce, its keys and statement.
+func bundle(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: bundle FILE NONCE")
+	}
+	env, err := ledger.ParseEnvelope([]byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	b, signed, err := attest.OpenBundle(env)
+	ts.Check(err)
+	if !signed || b.Challenge.String() != args[1] {
+		ts.Fatalf("signed: %v, challenge %s", signed, b.Challenge)
+	}
+	want := attest.ReportData(b.Challenge, b.Keys.Digest(), b.Covered())
+	out, _ := b.Components[len(b.Components)-1].Part("report")
+	if !bytes.Equal(out[0x50:0x90], want[:]) {
+		ts.Fatalf("the seal covers other data")
+	}
+	said, _ := b.Components[0].Part(attest.PartStatement)
+	st, err := attest.ParseStatement(said)
+	ts.Check(err)
+	exe, err := os.ReadFile("/proc/self/exe")
+	ts.Check(err)
+	if st.Agent != canon.Sum(exe) || st.BootID == "" {
+		ts.Fatalf("statement %+v", st)
+	}
+}
+
+// exits CODE COMMAND...: the command ends with the code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "exit status " + args[0]
+	if args[0] == "0" && err == nil {
+		return
+	}
+	if err == nil || err.Error() != got {
+		ts.Fatalf("%v, want %s", err, got)
+	}
+}
+
+// decided waits until a verdict was given.
+func decided(ts *testscript.TestScript, neg bool, args []string) {
+	select {
+	case <-ts.Value("decided").(chan struct{}):
+	case <-time.After(time.Minute):
+		ts.Fatalf("no verdict was asked for")
+	}
+}

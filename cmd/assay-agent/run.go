@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/agent"
+	"github.com/assay-network/assay/agent/device"
+	"github.com/assay-network/assay/client"
+)
+
+func runCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Prove this machine to its verifier, again and again",
+		Long: `Answers the verifier's challenges with evidence of this machine until it is stopped. SIGHUP draws new session keys and
+begins a round at once. With --once it does one round, prints the verdict and its evidence, and exits 0 for accept,
+1 for reject, 3 for undecided.`,
+		Args: cobra.NoArgs,
+	}
+	state, tsm := stateFlag(c), tsmFlag(c)
+	interval := c.Flags().Duration("interval", agent.DefaultInterval, "longest time between two rounds")
+	once := c.Flags().Bool("once", false, "do one round and exit by its verdict")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		a, err := newAgent(*state, *tsm, *interval, slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
+		if err != nil {
+			return err
+		}
+		if *once {
+			return runOnce(c, a)
+		}
+		requests := make(chan struct{}, 1)
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		go forward(c.Context(), hangups, requests)
+		err = a.Run(c.Context(), requests)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil // stopped by its operator
+		case errors.Is(err, agent.ErrRevoked):
+			return hinted(err, "ask the operator of the verifier for a token, then join again")
+		}
+		return err
+	}
+	return c
+}
+
+// forward turns signals into requests; one that waits stands for all that come meanwhile.
+func forward(ctx context.Context, signals <-chan os.Signal, requests chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			select {
+			case requests <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+func newAgent(state, tsm string, interval time.Duration, logger *slog.Logger) (*agent.Agent, error) {
+	store := agent.OpenStore(state)
+	node, err := store.Node()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, hinted(errors.New("this machine has joined no verifier"), "assay-agent join URL --token SECRET.FINGERPRINT")
+	}
+	if err != nil {
+		return nil, err
+	}
+	server, err := client.New(client.Config{URL: node.Origin, Credential: node.Credential})
+	if err != nil {
+		return nil, err
+	}
+	self, err := device.Executable(device.DefaultExecutable)
+	if err != nil {
+		return nil, err
+	}
+	return agent.New(agent.Config{
+		Node: node, Store: store, Server: server, Log: server.Mirror(), Device: device.OpenTSM(tsm), Executable: self,
+		BootID:   func() (string, error) { return device.BootID(device.DefaultBootID) },
+		Interval: interval, Random: rand.Reader, Now: time.Now, After: time.After, Logger: logger,
+	})
+}
+
+func runOnce(c *cobra.Command, a *agent.Agent) error {
+	if err := a.Round(c.Context()); err != nil {
+		return hinted(err, "assay-agent doctor says what is missing")
+	}
+	s := a.Status()
+	fmt.Fprintln(c.OutOrStdout(), s.Decision.Outcome, s.Decision.Policy, s.Evidence)
+	switch s.Decision.Outcome {
+	case client.Accept:
+		return nil
+	case client.Reject:
+		return failure{errors.New("rejected"), exitRejected, ""}
+	}
+	return failure{errors.New("undecided"), exitUndecided, ""}
+}
