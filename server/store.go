@@ -21,8 +21,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// maxRowsPerInsert bounds the rows of one INSERT statement: past it, nothing gets faster.
-const maxRowsPerInsert = 128
+// maxRowsPerInsert bounds the rows of one INSERT statement: SQLite searches a list for every placeholder that it parses,
+// so that long statements cost the square of their length.
+const maxRowsPerInsert = 16
 
 // Store keeps the log, its blobs and all other state of a server in one database, so that what the server did, the
 // entries that say so and the deadlines that follow commit together or not at all. Its methods may be called

@@ -38,6 +38,8 @@ var ErrCheck = errors.New("refused by a check of the table")
 
 const (
 	maxConnections = 16              // to PostgreSQL
+	cacheKiB       = 64 << 10        // of the writing connection to a SQLite file
+	walPages       = 8192            // 32 MiB of WAL before SQLite copies it into the file
 	maxReaders     = 4               // of a SQLite file
 	busyTimeout    = 5 * time.Second // wait for another process that writes the same SQLite file
 	maxAttempts    = 8               // of one transaction
@@ -81,7 +83,10 @@ func open(databaseURL string) (*DB, error) {
 		}
 		name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) +
 			")&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
-		write, err := sql.Open("sqlite", name+"&_txlock=immediate")
+		// Digests are random keys: a batch touches as many index pages as it has rows. Pages that stay in memory are not
+		// read again, and those that change often are copied from the WAL into the file once.
+		write, err := sql.Open("sqlite", name+"&_txlock=immediate&_pragma=cache_size(-"+strconv.Itoa(cacheKiB)+
+			")&_pragma=wal_autocheckpoint("+strconv.Itoa(walPages)+")")
 		if err != nil {
 			return nil, fmt.Errorf("open database: %w", err)
 		}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"strings"
+)
+
+// begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
+// then policy, reference values and collateral. Keys are on the disk before the entry that names them; a crash between
+// the two leaves keys that the next start uses.
+func (s *Server) begin(ctx context.Context) error {
+	first, err := s.store.Entries(ctx, 0, 1)
+	if err != nil {
+		return err
+	}
+	fresh := len(first) == 0
+	if s.keys, err = openKeys(s.settings.Data, fresh, s.random); err != nil {
+		return err
+	}
+	if fresh {
+		name := s.settings.LogName
+		if name == "" {
+			_, host, _ := strings.Cut(s.origin, "://")
+			name = host + "/log"
+		}
+		if s.keyset, err = s.keys.keyset(name); err != nil {
+			return err
+		}
+	} else if err := s.resume(ctx, first[0]); err != nil {
+		return err
+	}
+	if s.notes, err = s.keys.noteSigner(s.keyset); err != nil {
+		return err
+	}
+	if err := s.logGiven(ctx, fresh); err != nil {
+		return fmt.Errorf("log the settings: %w", err)
+	}
+	return s.beginAdmin(ctx)
+}
+
+// resume reads the keyset of the log and compares it with the keys of the data folder.
+func (s *Server) resume(ctx context.Context, first Record) error {
+	if first.Kind != ledger.KindKeyset {
+		return fmt.Errorf("damaged database: entry 0 is %s, want %s", first.Kind, ledger.KindKeyset)
+	}
+	data, err := s.store.Blob(ctx, first.Body)
+	if err != nil {
+		return err
+	}
+	if s.keyset, err = ledger.ParseKeyset(data); err != nil {
+		return fmt.Errorf("damaged database: %w", err)
+	}
+	name, _, err := ledger.ParseLogVKey(s.keyset.Log)
+	if err != nil {
+		return fmt.Errorf("damaged database: %w", err)
+	}
+	if s.settings.LogName != "" && s.settings.LogName != name {
+		return fmt.Errorf("settings: log name %q, the log is called %q since its first entry", s.settings.LogName, name)
+	}
+	ours, err := s.keys.keyset(name)
+	if err != nil {
+		return err
+	}
+	have, err := canon.Marshal(ours)
+	if err != nil {
+		return err
+	}
+	if canon.Sum(have) != first.Body {
+		return fmt.Errorf("keys: those in %s are not the keys of this log", s.settings.Data)
+	}
+	return nil
+}
+
+// logged is one thing that the settings gave, as the log holds it.
+type logged struct {
+	kind   string
+	digest canon.Digest // of the thing itself
+	blobs  [][]byte     // the entry's body first
+}
+
+func (s *Server) toLog(at canon.Time) (out []logged, err error) {
+	policy := s.given.policy.Canonical()
+	out = append(out, logged{ledger.KindPolicy, canon.Sum(policy), [][]byte{policy}})
+	for _, r := range s.given.references {
+		data, err := canon.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logged{ledger.KindReference, canon.Sum(data), [][]byte{data}})
+	}
+	for i, item := range s.given.collateral {
+		record, err := canon.Marshal(ledger.Collateral{
+			Type: ledger.CollateralType, Kind: item.Kind, Data: item.Digest(), Source: s.given.sources[i], Fetched: at,
+		})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logged{ledger.KindCollateral, item.Digest(), [][]byte{record, item.Data}})
+	}
+	return out, nil
+}
+
+// logGiven logs the keyset where fresh, and whatever was not given at the last start. What is no longer given is
+// forgotten, so that it is logged again when it comes back.
+func (s *Server) logGiven(ctx context.Context, fresh bool) error {
+	at := s.time()
+	things, err := s.toLog(at)
+	if err != nil {
+		return err
+	}
+	return s.store.Tx(ctx, func(tx *Tx) error {
+		if fresh {
+			keyset, err := canon.Marshal(s.keyset)
+			if err != nil {
+				return err
+			}
+			_, e, err := tx.Append(ctx, Draft{Kind: ledger.KindKeyset, Stream: ledger.StreamServer, Time: at, Body: tx.PutBlob(keyset), Refs: []canon.Digest{}})
+			if err != nil {
+				return err
+			}
+			if e.Sequence != 0 {
+				return errors.New("another process is making the first entry of this log: start again")
+			}
+		}
+		tx.PutBlob(s.given.roots.Marshal())
+		before, err := readGiven(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.SQL.ExecContext(ctx, `DELETE FROM given`); err != nil {
+			return err
+		}
+		now := map[string]bool{}
+		for _, t := range things {
+			id := t.kind + " " + t.digest.String()
+			if now[id] {
+				continue
+			}
+			now[id] = true
+			if _, err := tx.SQL.ExecContext(ctx, `INSERT INTO given(kind, digest) VALUES ($1, $2)`, t.kind, t.digest[:]); err != nil {
+				return err
+			}
+			if before[id] {
+				continue
+			}
+			for _, b := range t.blobs {
+				tx.PutBlob(b)
+			}
+			d := Draft{Kind: t.kind, Stream: ledger.StreamServer, Time: at, Body: canon.Sum(t.blobs[0]), Refs: []canon.Digest{}}
+			if _, _, err := tx.Append(ctx, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// readGiven returns the kinds and digests that the last start was given.
+func readGiven(ctx context.Context, tx *Tx) (map[string]bool, error) {
+	rows, err := tx.SQL.QueryContext(ctx, `SELECT kind, digest FROM given`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	before := map[string]bool{}
+	for rows.Next() {
+		var kind string
+		var digest []byte
+		if err := rows.Scan(&kind, &digest); err != nil {
+			return nil, err
+		}
+		before[kind+" "+canon.Hex(digest).String()] = true
+	}
+	return before, rows.Err()
+}
+
+// expectBase is what the appraiser expects of every submission.
+func (s *Server) expectBase() attest.Expect {
+	return attest.Expect{Type: attest.ExpectType, DenyListKeys: s.given.denyListKeys}
+}
+
+func digestOf(r io.Reader) (d canon.Digest, err error) {
+	h := sha256.New()
+	if _, err = io.Copy(h, r); err != nil {
+		return d, err
+	}
+	return canon.Digest(h.Sum(nil)), nil
+}

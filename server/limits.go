@@ -1,0 +1,36 @@
+package server
+
+import (
+	"time"
+
+	"github.com/assay-network/assay/attest"
+)
+
+// Limits on what callers may ask and what the server takes on.
+const (
+	MaxJSON        = 64 << 10 // bytes of a JSON request
+	MaxHeader      = 16 << 10 // bytes of a request's header
+	MaxPage        = 256      // rows of one answer
+	MaxSetting     = 1 << 20  // bytes of a policy or a list of reference values
+	MaxVerifyAtOnce= 4        // anonymous appraisals at one time
+	maxBody        = attest.MaxBundle + 2
+)
+
+// Periods.
+const (
+	ChallengeLife   = 5 * time.Minute  // from issue to the last instant of submission
+	JoinTokenLife   = 24 * time.Hour   // from issue to the last instant of joining
+	DefaultInterval = time.Second      // between two checkpoints, if there is something new
+	MaxInterval     = 30 * time.Second // so that a promise of 60 seconds is kept even where one checkpoint fails
+	RequestTimeout  = 30 * time.Second // one request, its body included
+	HeaderTimeout   = 10 * time.Second // its header
+	IdleTimeout     = 2 * time.Minute  // a connection without requests
+	StopTimeout     = 10 * time.Second // from the order to stop to the end of open requests
+	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
+	appraiserPoll   = time.Second      // how late the appraiser sees what another process took
+)
+
+const (
+	appraiserBatch = 64   // submissions that one look at the table finds
+	integrateBatch = 4096 // entries of one transaction of the publisher
+)

@@ -1,0 +1,274 @@
+// Package server is the process: it hands out challenges, takes evidence, lets the rule rooms judge it, and publishes
+// all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
+//
+// One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results. The store
+// keeps all state in one database, and whatever belongs together commits together:
+//
+//   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
+//   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.
+//
+// So there is no recovery: a process that is killed at any point leaves submissions that are promised and not decided,
+// and whoever runs next takes them up. Several processes may share one PostgreSQL database and one set of keys.
+//
+// The interface is /v1, described by /openapi.json; package client says its shapes. Time is the server's clock in whole
+// seconds; no request sets it.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// Deps is what a server takes from the world.
+type Deps struct {
+	Now    func() time.Time
+	Random io.Reader // keys, secrets, nonces, salts; may be read by one goroutine at a time
+	Log    *slog.Logger
+}
+
+// Server is one process of a verifier. Its methods may be called concurrently.
+type Server struct {
+	settings Settings
+	given    given
+	now      func() time.Time
+	random   io.Reader
+	log      *slog.Logger
+
+	listener net.Listener // nil: the caller serves the handler
+	origin   string
+	store    *Store
+	keys     keys
+	keyset   ledger.Keyset
+	notes    note.Signer
+	build    policy.Build
+	memory   *attest.Memory
+	handler  http.Handler
+
+	newAdmin string        // admin token that this start made, or empty
+	taken    chan struct{} // holds one signal that evidence was taken
+	looks    chan struct{} // holds one signal for each anonymous appraisal under way
+
+	appraise func(*verifier.Opened, attest.Case) verifier.Appraisal // verifier.Appraise, but in tests of its failure
+}
+
+// New opens the data folder, makes what a first start makes (keys, the log's first entries, the admin token), and logs
+// what the settings changed. It publishes the log, so that the first challenge can name a checkpoint. Close ends it.
+func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err error) {
+	if err := settings.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{settings: settings, now: deps.Now, random: &oneAtATime{r: deps.Random}, log: deps.Log, memory: attest.NewMemory(),
+		taken: make(chan struct{}, 1), looks: make(chan struct{}, MaxVerifyAtOnce), appraise: verifier.Appraise}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.given, err = settings.read(); err != nil {
+		return nil, err
+	}
+	if s.build, err = thisBuild(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(settings.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	if settings.Listen != "" {
+		if s.listener, err = net.Listen("tcp", settings.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if s.origin, err = settings.origin(s.listener); err != nil {
+		return nil, err
+	}
+	if s.store, err = OpenStore(ctx, settings.Database, s.random); err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	s.handler = s.routes()
+	return s, s.publish(ctx)
+}
+
+// Handler returns the HTTP interface.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Origin returns the origin that agents use and evidence names.
+func (s *Server) Origin() string { return s.origin }
+
+// Keyset returns the public keys of the log and its verifier.
+func (s *Server) Keyset() ledger.Keyset { return s.keyset }
+
+// NewAdminToken returns the admin token that this start made, or nothing. It is kept nowhere: who loses it makes
+// another with [Settings.RenewAdminToken].
+func (s *Server) NewAdminToken() string { return s.newAdmin }
+
+// VendorRoots reports whether evidence is judged under the vendors' pinned roots.
+func (s *Server) VendorRoots() bool { return s.given.roots.Digest() == verifier.VendorRoots().Digest() }
+
+// Policy names the policy that judges.
+func (s *Server) Policy() policy.Named {
+	return policy.Named{Name: s.given.policy.Name(), Digest: s.given.policy.Digest()}
+}
+
+// Source returns the server's log with all blobs: for an operator on this machine, not for callers.
+func (s *Server) Source() ledger.Source { return s.store.Source() }
+
+// Close closes the listener and the database.
+func (s *Server) Close() error {
+	var errs []error
+	if s.listener != nil {
+		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Run listens, appraises and publishes until the context ends; then it lets open requests end, publishes once more and
+// returns nil. Another error means that the server cannot go on.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var loops sync.WaitGroup
+	loops.Go(func() { s.appraiseLoop(ctx) })
+	loops.Go(func() { s.publishLoop(ctx) })
+	err := s.serve(ctx)
+	cancel()
+	loops.Wait()
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+	defer stop()
+	return errors.Join(err, s.publish(last))
+}
+
+// serve answers requests until the context ends.
+func (s *Server) serve(ctx context.Context) error {
+	if s.listener == nil {
+		<-ctx.Done()
+		return nil
+	}
+	h := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
+		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if s.settings.TLSCertificate != "" {
+			ended <- h.ServeTLS(s.listener, s.settings.TLSCertificate, s.settings.TLSKey)
+			return
+		}
+		ended <- h.Serve(s.listener)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+	defer stop()
+	if err := h.Shutdown(last); err != nil {
+		s.log.Warn("requests were cut off", "error", err)
+		return h.Close()
+	}
+	return nil
+}
+
+// Advance does once what Run does all the time: appraises what is due and publishes. It is for callers that serve the
+// handler themselves and want to know when it is done.
+func (s *Server) Advance(ctx context.Context) error {
+	return errors.Join(s.appraiseDue(ctx), s.publish(ctx))
+}
+
+// publishLoop publishes until the context ends. A failure is an alarm and not an end: promises wait.
+func (s *Server) publishLoop(ctx context.Context) {
+	tick := time.NewTicker(s.settings.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.publish(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("publishing failed", "alarm", true, "error", err)
+		}
+	}
+}
+
+// publish brings all entries that wait into the tree, and signs it.
+func (s *Server) publish(ctx context.Context) error {
+	for n := integrateBatch; n == integrateBatch; {
+		var err error
+		if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
+			return err
+		}
+	}
+	_, err := s.store.Publish(ctx, s.notes, s.time())
+	return err
+}
+
+// time returns the server's clock in whole seconds.
+func (s *Server) time() canon.Time { return canon.At(s.now()) }
+
+// draw returns n random bytes.
+func (s *Server) draw(n int) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(s.random, b); err != nil {
+		return nil, fmt.Errorf("draw randomness: %w", err)
+	}
+	return b, nil
+}
+
+// oneAtATime lets several goroutines read a source of randomness.
+type oneAtATime struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (o *oneAtATime) Read(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.r.Read(b)
+}
+
+// thisBuild names the running executable.
+func thisBuild() (policy.Build, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return policy.Build{}, fmt.Errorf("name this build: %w", err)
+	}
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return policy.Build{}, fmt.Errorf("name this build: %w", err)
+	}
+	defer f.Close()
+	digest, err := digestOf(f)
+	if err != nil {
+		return policy.Build{}, fmt.Errorf("name this build: %w", err)
+	}
+	return policy.Build{Digest: digest, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}, nil
+}

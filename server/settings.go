@@ -1,0 +1,228 @@
+package server
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// Settings is all that an operator chooses. What is not here is a named constant.
+type Settings struct {
+	Data             string        // folder of the keys and, by default, of the database; made if need be
+	Database         string        // sqlite:PATH or postgres://…; empty: the SQLite file assay.db in Data
+	Listen           string        // host:port to listen on, port 0 for any; empty: the caller serves the handler
+	Origin           string        // scheme://host[:port] that agents use and evidence names; empty: that of Listen
+	TLSCertificate   string        // PEM file, with its chain; empty: plain HTTP, which only this machine may use
+	TLSKey           string        // PEM file
+	LogName          string        // name of the log in its checkpoints, fixed at the first start; empty: HOST[:PORT]/log
+	Policy           string        // built-in policy, or a file; empty: confidential-cpu
+	Roots            string        // folder of root files that replaces the vendors' pinned roots; empty: those
+	References       []string      // files of reference values (assay/references/v1)
+	Collateral       string        // folder of collateral files, told apart by content; empty: none
+	DenyListKeys     []string      // PEM files of public keys whose deny lists are believed
+	Interval         time.Duration // between two checkpoints; zero: DefaultInterval
+	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost
+}
+
+// given is what the settings name, read.
+type given struct {
+	policy       *policy.Policy
+	roots        attest.Roots
+	references   []attest.References
+	collateral   []attest.Collateral
+	sources      []string // of collateral: the file's name
+	denyListKeys [][]byte // SubjectPublicKeyInfo (DER)
+}
+
+func (s *Settings) complete() error {
+	switch {
+	case s.Data == "":
+		return errors.New("settings: no data folder")
+	case (s.TLSCertificate == "") != (s.TLSKey == ""):
+		return errors.New("settings: a TLS certificate and its key go together")
+	case s.Listen == "" && s.Origin == "":
+		return errors.New("settings: without an address to listen on, the origin must be named")
+	}
+	if s.Interval == 0 {
+		s.Interval = DefaultInterval
+	}
+	if s.Interval < 0 || s.Interval > MaxInterval {
+		return fmt.Errorf("settings: interval %s, want at most %s", s.Interval, MaxInterval)
+	}
+	if s.Policy == "" {
+		s.Policy = "confidential-cpu"
+	}
+	if s.Database == "" {
+		s.Database = "sqlite:" + filepath.Join(s.Data, "assay.db")
+	}
+	return nil
+}
+
+// origin returns the origin in its one spelling.
+func (s *Settings) origin(listener net.Listener) (string, error) {
+	text := s.Origin
+	if text == "" {
+		scheme := "http"
+		if s.TLSCertificate != "" {
+			scheme = "https"
+		}
+		text = scheme + "://" + listener.Addr().String()
+	}
+	origin, err := client.Origin(text)
+	if err != nil {
+		return "", fmt.Errorf("settings: origin: %w", err)
+	}
+	return origin, nil
+}
+
+// read loads the files that the settings name.
+func (s *Settings) read() (given, error) {
+	g := given{roots: verifier.VendorRoots()}
+	var err error
+	if g.policy, err = readPolicy(s.Policy); err != nil {
+		return g, err
+	}
+	if s.Roots != "" {
+		if g.roots, err = readRoots(s.Roots); err != nil {
+			return g, err
+		}
+	}
+	for _, name := range s.References {
+		r, err := readReferences(name)
+		if err != nil {
+			return g, err
+		}
+		g.references = append(g.references, r)
+	}
+	if s.Collateral != "" {
+		if err := g.readCollateral(s.Collateral); err != nil {
+			return g, err
+		}
+	}
+	for _, name := range s.DenyListKeys {
+		key, err := readPublicKey(name)
+		if err != nil {
+			return g, err
+		}
+		g.denyListKeys = append(g.denyListKeys, key)
+	}
+	return g, nil
+}
+
+func readPolicy(name string) (*policy.Policy, error) {
+	if p, ok := policy.Builtin(name); ok {
+		return p, nil
+	}
+	data, err := readBounded(name, MaxSetting)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	return policy.Load(name, data)
+}
+
+func readRoots(dir string) (attest.Roots, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.pem"))
+	if err != nil || len(names) == 0 {
+		return attest.Roots{}, fmt.Errorf("root set: no .pem file in %s", dir)
+	}
+	var files []attest.RootFile
+	for _, name := range names {
+		data, err := readBounded(name, attest.MaxRootFile)
+		if err != nil {
+			return attest.Roots{}, fmt.Errorf("root set: %w", err)
+		}
+		files = append(files, attest.RootFile{Name: filepath.Base(name), Data: data})
+	}
+	return attest.NewRoots(files...)
+}
+
+func readReferences(name string) (attest.References, error) {
+	var r attest.References
+	data, err := readBounded(name, MaxSetting)
+	if err != nil {
+		return r, fmt.Errorf("references: %w", err)
+	}
+	if _, err := doc.Decode(name, data, &r); err != nil {
+		return r, err
+	}
+	if err := r.Check(); err != nil {
+		return r, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
+func (g *given) readCollateral(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("collateral: %w", err)
+	}
+	seen := map[canon.Digest]bool{}
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		data, err := readBounded(filepath.Join(dir, e.Name()), attest.MaxCRL)
+		if err != nil {
+			return fmt.Errorf("collateral: %w", err)
+		}
+		items, err := verifier.ReadCollateral(data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(dir, e.Name()), err)
+		}
+		for _, item := range items {
+			if seen[item.Digest()] {
+				continue
+			}
+			seen[item.Digest()] = true
+			g.collateral, g.sources = append(g.collateral, item), append(g.sources, e.Name())
+		}
+	}
+	if n := len(g.collateral); n > attest.MaxCollateral {
+		return fmt.Errorf("collateral: %d items in %s, at most %d", n, dir, attest.MaxCollateral)
+	}
+	return nil
+}
+
+func readPublicKey(name string) ([]byte, error) {
+	data, err := readBounded(name, MaxSetting)
+	if err != nil {
+		return nil, fmt.Errorf("deny list key: %w", err)
+	}
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "PUBLIC KEY" {
+		return nil, fmt.Errorf("deny list key: %s: want a PEM block PUBLIC KEY", name)
+	}
+	if _, err := x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+		return nil, fmt.Errorf("deny list key: %s: %w", name, err)
+	}
+	return block.Bytes, nil
+}
+
+func readBounded(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return data, nil
+}
