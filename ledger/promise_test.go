@@ -1,0 +1,124 @@
+package ledger_test
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"strings"
+	"testing"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+func TestPromise(t *testing.T) {
+	good := ledger.NewPromise(origin, canon.Sum([]byte("opening")), goodEntry())
+	if good.PublishBy != start+60 || good.Stream != "node:n1" || good.Sequence != 3 || good.Previous != goodEntry().Previous {
+		t.Errorf("promise %+v", good)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*ledger.Promise)
+		want   string
+	}{
+		{"good", func(*ledger.Promise) {}, ""},
+		{"unknown type", func(p *ledger.Promise) { p.Type = "assay/promise/v2" }, "not known to this build"},
+		{"no origin", func(p *ledger.Promise) { p.Origin = "" }, "origin of 0 bytes"},
+		{"no stream", func(p *ledger.Promise) { p.Stream = "" }, "stream name of 0 bytes"},
+		{"no commitment", func(p *ledger.Promise) { p.Commitment = canon.Digest{} }, "no commitment"},
+		{"first with a previous", func(p *ledger.Promise) { p.Sequence = 0 }, "name the previous one"},
+		{"published late", func(p *ledger.Promise) { p.PublishBy++ }, "not 60 s after"},
+	} {
+		p := good
+		c.change(&p)
+		e, err := ledger.SealPromise(p, edKey(1))
+		check(t, c.name+", seal", err, c.want)
+		if c.want != "" { // one that a careless signer made is refused by its reader
+			if e, err = ledger.Seal(ledger.PromiseType, marshal(t, p), edKey(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := ledger.OpenPromise(e, edKey(1).Public())
+		check(t, c.name+", open", err, c.want)
+		if err == nil && got != p {
+			t.Errorf("%s: %+v, want %+v", c.name, got, p)
+		}
+	}
+	e, err := ledger.SealPromise(good, edKey(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ledger.OpenPromise(e, edKey(2).Public())
+	check(t, "another key", err, "not signed by the promise key")
+	e.PayloadType = "assay/result/v1"
+	_, err = ledger.OpenPromise(e, edKey(1).Public())
+	check(t, "another payload type", err, `payload type "assay/result/v1"`)
+}
+
+func TestKeyset(t *testing.T) {
+	spki := func(k ledger.Signer) []byte {
+		der, err := x509.MarshalPKIXPublicKey(k.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	vkey, err := ledger.LogVKey(origin, edKey(1).Public().(ed25519.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*ledger.Keyset)
+		want   string
+	}{
+		{"good", func(*ledger.Keyset) {}, ""},
+		{"two result keys", func(k *ledger.Keyset) {
+			k.Keys = append(k.Keys, ledger.Key{Use: ledger.UseResult, SPKI: spki(ecKey(5))})
+		}, ""},
+		{"unknown type", func(k *ledger.Keyset) { k.Type = "assay/keyset/v2" }, "not known to this build"},
+		{"no log key", func(k *ledger.Keyset) { k.Log = "" }, "want origin+hash+key"},
+		{"no promise key", func(k *ledger.Keyset) { k.Keys = k.Keys[:1] }, "want a result key and a promise key"},
+		{"unknown use", func(k *ledger.Keyset) { k.Keys[0].Use = "tls" }, `use "tls" is not known`},
+		{"one key for two uses", func(k *ledger.Keyset) { k.Keys[1].SPKI = k.Keys[0].SPKI }, "key 1 is listed twice"},
+		{"the log's key for results", func(k *ledger.Keyset) { k.Keys[0].SPKI = spki(edKey(1)) }, "key 0 is listed twice"},
+		{"not a key", func(k *ledger.Keyset) { k.Keys[0].SPKI = []byte("key") }, "key 0: parse result key"},
+		{"bytes after a key", func(k *ledger.Keyset) { k.Keys[0].SPKI = append(k.Keys[0].SPKI, 0) }, "key 0: parse result key"},
+		{"many keys", func(k *ledger.Keyset) { k.Keys = make([]ledger.Key, ledger.MaxKeys+1) }, "33 keys"},
+	} {
+		k := ledger.Keyset{Type: ledger.KeysetType, Log: vkey, Keys: []ledger.Key{
+			{Use: ledger.UseResult, SPKI: spki(ecKey(2))}, {Use: ledger.UsePromise, SPKI: spki(edKey(3))},
+		}}
+		c.change(&k)
+		got, err := ledger.ParseKeyset(marshal(t, k))
+		check(t, c.name, err, c.want)
+		if err != nil {
+			continue
+		}
+		keys := got.Of(ledger.UsePromise)
+		if pub, err := keys[0].Public(); err != nil || len(keys) != 1 || !edKey(3).Public().(ed25519.PublicKey).Equal(pub) {
+			t.Errorf("%s: promise keys %+v (%v)", c.name, keys, err)
+		}
+	}
+}
+
+func TestCollateral(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*ledger.Collateral)
+		want   string
+	}{
+		{"good", func(*ledger.Collateral) {}, ""},
+		{"unknown type", func(c *ledger.Collateral) { c.Type = "assay/collateral/v2" }, "not known to this build"},
+		{"no kind", func(c *ledger.Collateral) { c.Kind = "" }, "all needed"},
+		{"no data", func(c *ledger.Collateral) { c.Data = canon.Digest{} }, "all needed"},
+		{"long source", func(c *ledger.Collateral) { c.Source = strings.Repeat("x", ledger.MaxSource+1) }, "at most 1024"},
+	} {
+		record := ledger.Collateral{Type: ledger.CollateralType, Kind: "amd-crl", Data: canon.Sum(nil), Source: "https://kdsintf.amd.com/vcek/v1/Milan/crl", Fetched: start}
+		c.change(&record)
+		got, err := ledger.ParseCollateral(marshal(t, record))
+		check(t, c.name, err, c.want)
+		if err == nil && got != record {
+			t.Errorf("%s: %+v, want %+v", c.name, got, record)
+		}
+	}
+}
