@@ -293,8 +293,8 @@ func readEvidence(name string) ([]byte, []attest.Collateral, error) {
 		return nil, nil, err
 	}
 	if !info.IsDir() {
-		// One byte over the limit is read, so that the refusal can say that there is more.
-		data, err := readBounded(name, attest.MaxBundle+1)
+		// One byte over the limit is read, so that the verifier refuses the file as it would anywhere.
+		data, err := readPrefix(name, attest.MaxBundle+1)
 		return data, nil, err
 	}
 	entries, err := os.ReadDir(name)
@@ -362,19 +362,25 @@ func readRoots(dir string) (attest.Roots, error) {
 	return attest.NewRoots(files...)
 }
 
-// readBounded reads a file of at most limit bytes; "-" is stdin.
-func readBounded(name string, limit int64) ([]byte, error) {
+// readBounded reads a file of at most limit bytes.
+func readBounded(name string, limit int) ([]byte, error) {
+	data, err := readPrefix(name, limit+1)
+	if err == nil && len(data) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return data, err
+}
+
+// readPrefix reads the first bytes of a file, to its end where it is short. It reads pipes as well.
+func readPrefix(name string, limit int) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, limit)
 	}
 	return data, nil
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/assay-network/assay/internal/vectors"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"assay": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("VECTORS", vectors.Dir(t))
+			env.Setenv("HOME", env.WorkDir)
+			return writeMinted(env.WorkDir)
+		},
+	})
+}
+
+// command runs one command line in this process and returns what a user would see.
+func command(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, words bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &words, now: func() time.Time { return minted }, getenv: func(string) string { return "" }}
+	code = a.run(context.Background(), args)
+	return out.String(), words.String(), code
+}
+
+// manifestCase is one case of the real vectors: files, and the right verdict for them.
+type manifestCase struct {
+	ID      string
+	Kind    string
+	Files   map[string]any
+	AsOf    string `json:"as_of"`
+	Policy  string
+	Verdict string
+	Claims  map[string]string
+	Args    map[string]string
+}
+
+// TestManifest judges real evidence through the command line and expects the verdict that the manifest gives.
+func TestManifest(t *testing.T) {
+	dir := vectors.Dir(t)
+	data, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct{ Cases []manifestCase }
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]int{"accept": 0, "reject": 1, "undecided": 3}
+	ran := 0
+	for _, c := range manifest.Cases {
+		if c.Kind != "sev-snp" {
+			continue // formats of later parts
+		}
+		ran++
+		t.Run(c.ID, func(t *testing.T) {
+			args := []string{"verify", "-o", "json", "--type", c.Kind, "--policy", c.Policy, "--as-of", c.AsOf}
+			for _, key := range []string{"cert", "certtable"} {
+				if f, ok := c.Files[key].(string); ok {
+					args = append(args, "--cert", filepath.Join(dir, f))
+				}
+			}
+			args = append(args, filepath.Join(dir, c.Files["evidence"].(string)))
+			stdout, stderr, code := command(t, args...)
+			if code != codes[c.Verdict] {
+				t.Fatalf("exit code %d, want %d (%s)\n%s%s", code, codes[c.Verdict], c.Verdict, stdout, stderr)
+			}
+			var got struct {
+				Verdict string
+				Claims  []struct{ ID, Status string }
+			}
+			if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Verdict != c.Verdict {
+				t.Errorf("verdict %s, want %s", got.Verdict, c.Verdict)
+			}
+			for id, status := range c.Claims {
+				if !slices.ContainsFunc(got.Claims, func(g struct{ ID, Status string }) bool { return g.ID == id && g.Status == status }) {
+					t.Errorf("%s is not %s", id, status)
+				}
+			}
+		})
+	}
+	if ran == 0 {
+		t.Fatal("the manifest has no case of kind sev-snp")
+	}
+}
+
+// TestDebugReportNeedsGenuine: the real debug report of Milan is genuine hardware, and refused unless that is all that
+// was asked.
+func TestDebugReportNeedsGenuine(t *testing.T) {
+	snp := filepath.Join(vectors.Dir(t), "cpu", "snp")
+	args := []string{"verify", filepath.Join(snp, "gsg-milan-report.bin"), "--cert", filepath.Join(snp, "gsg-milan-vcek.der"), "--as-of", "2024-01-01T00:00:00Z"}
+	if stdout, _, code := command(t, args...); code != exitReject || !strings.Contains(stdout, "sevsnp.debug-off of cpu:0 is contradicted") {
+		t.Errorf("exit code %d, want %d for its debug policy\n%s", code, exitReject, stdout)
+	}
+	stdout, _, code := command(t, append(args, "--policy", "genuine")...)
+	if code != exitAccept || !strings.HasPrefix(stdout, "GENUINE HARDWARE: nothing decided about secrecy, freshness, revocation or state") {
+		t.Errorf("exit code %d, want %d\n%s", code, exitAccept, stdout)
+	}
+}
