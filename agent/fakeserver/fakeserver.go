@@ -24,7 +24,7 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// Server is the verifier. Its fields are set while no request is under way.
+// Server is the verifier. Its fields are set while no request is under way, or by [Server.Change].
 type Server struct {
 	URL     string                            // its origin
 	Token   client.Token                      // good for one node
@@ -114,8 +114,15 @@ func Start(t testing.TB, now func() time.Time) *Server {
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(h.Close)
-	s.URL = h.URL
+	s.Change(func() { s.URL = h.URL })
 	return s
+}
+
+// Change sets fields while other processes may ask.
+func (s *Server) Change(set func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set()
 }
 
 // Fork gives the log another history, as long and signed by the same key.

@@ -43,17 +43,19 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			s := fakeserver.Start(t, time.Now)
-			for _, outcome := range []string{client.Reject, client.Undecided} {
-				if strings.Contains(filepath.Base(env.WorkDir), outcome) {
-					s.Outcome = outcome
-				}
-			}
 			given, once := make(chan struct{}), sync.Once{}
-			s.Alter = func(answer any) {
-				if r, ok := answer.(*client.Result); ok && r.Result != nil {
-					once.Do(func() { close(given) })
+			s.Change(func() {
+				for _, outcome := range []string{client.Reject, client.Undecided} {
+					if strings.Contains(filepath.Base(env.WorkDir), outcome) {
+						s.Outcome = outcome
+					}
 				}
-			}
+				s.Alter = func(answer any) {
+					if r, ok := answer.(*client.Result); ok && r.Result != nil {
+						once.Do(func() { close(given) })
+					}
+				}
+			})
 			env.Values["decided"] = given
 			foreign := s.Token
 			foreign.Fingerprint[0] ^= 1
