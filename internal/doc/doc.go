@@ -96,6 +96,12 @@ func (p *Positions) Has(pointer string) bool {
 	return found
 }
 
+// IsNumber reports whether the value there was written as a number, not as text.
+func (p *Positions) IsNumber(pointer string) bool {
+	n, found := p.find(pointer)
+	return found && n.kind == number
+}
+
 // At returns the position of a value, or of the innermost value around it if the document has none there.
 func (p *Positions) At(pointer string) Position {
 	n, _ := p.find(pointer)

@@ -126,6 +126,9 @@ func TestPositions(t *testing.T) {
 	if !p.Has("/lines/0/max-age") || p.Has("/lines/1/max-age") {
 		t.Error("Has does not tell what was written")
 	}
+	if !p.IsNumber("/either") || p.IsNumber("/name") || p.IsNumber("/nothing") {
+		t.Error("IsNumber does not tell how a value was written")
+	}
 	if got := p.Errorf("/count", "too many: %d", o.Count).Error(); got != "order.yaml:4:8: too many: 1000000" {
 		t.Error(got)
 	}

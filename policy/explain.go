@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Explain says in plain sentences what the policy asks.
+func (p *Policy) Explain() string {
+	var b strings.Builder
+	d := p.document
+	fmt.Fprintf(&b, "Policy %s, digest %s\n", d.Name, p.digest)
+	if d.About != "" {
+		fmt.Fprintf(&b, "%s\n", d.About)
+	}
+	b.WriteString("\nAccepted only if all of this is shown:\n")
+	for i := range p.program.rules {
+		b.WriteString("  - " + p.program.rules[i].sentence() + "\n")
+		for _, c := range p.program.rules[i].checks {
+			fmt.Fprintf(&b, "      %s: %s\n", c.def.ID, c.def.Meaning)
+		}
+	}
+	if len(d.Refuse) > 0 {
+		b.WriteString("\nRefused if any of this is contradicted (unknown passes):\n")
+		for _, pattern := range d.Refuse {
+			b.WriteString("  - " + pattern + "\n")
+		}
+	}
+	if d.References != nil {
+		b.WriteString("\nReference values count from these lists only:\n")
+		for _, r := range d.References {
+			b.WriteString("  - " + r.String() + "\n")
+		}
+	}
+	if p.usesFloors() {
+		b.WriteString("\nFloors, part by part; another product line is undecided:\n")
+		for _, f := range p.program.floors {
+			fmt.Fprintf(&b, "  - %s: %s\n", f.product, f.text)
+		}
+	}
+	if u := p.Uncovered(); u != nil {
+		fmt.Fprintf(&b, "\nNothing is decided about %s.\n", list(u, "or"))
+	}
+	b.WriteString("\nWhat cannot be read is always refused. A required component that is missing, or that the provider left out, is refused;\nwhat else is unknown leaves the verdict undecided.\n")
+	return b.String()
+}
+
+// sentence says what a rule asks of whom.
+func (r *rule) sentence() string {
+	var who string
+	switch {
+	case r.of.single():
+		who = "The " + string(r.of)
+	case r.of == Party:
+		who = "A party (left open by a verdict over evidence)"
+	case r.ifPresent:
+		who = "Every " + string(r.of) + " that is there"
+	default:
+		who = fmt.Sprintf("Every %s, at least %d", r.of, r.count)
+	}
+	if r.op == opAffirmed {
+		return fmt.Sprintf("%s: %s affirmed", who, r.claim)
+	}
+	return fmt.Sprintf("%s: %s affirmed, and %s", who, r.claim, r.required)
+}
+
+func (p *Policy) usesFloors() bool {
+	for i := range p.program.rules {
+		if p.program.rules[i].op == opFloors {
+			return true
+		}
+	}
+	return false
+}
+
+// topics are what a renter will take for granted unless told otherwise, and the claims of which a policy must require one
+// to say anything about it.
+var topics = []struct {
+	topic string
+	by    []string // claim ids after the room; nil: any claim of the class
+	of    Class
+}{
+	{topic: "secrecy", by: []string{"debug-off"}, of: CPU},
+	{topic: "freshness", by: []string{"freshness"}, of: CPU},
+	{topic: "revocation", by: []string{"revocation"}, of: CPU},
+	{topic: "state", by: []string{"measured"}, of: Node},
+	{topic: "GPUs", of: GPU},
+	{topic: "who runs the host and where", of: Party},
+}
+
+// Uncovered names what the policy decides nothing about, however it ends.
+func (p *Policy) Uncovered() (open []string) {
+	for _, t := range topics {
+		covered := false
+		for i := range p.program.rules {
+			r := &p.program.rules[i]
+			covered = covered || r.of == t.of && t.by == nil
+			for _, by := range t.by {
+				covered = covered || r.of.covers(t.of) && suffix(r.claim) == by
+			}
+		}
+		if !covered {
+			open = append(open, t.topic)
+		}
+	}
+	return open
+}

@@ -1,0 +1,17 @@
+package policy
+
+// Limits of a policy document.
+const (
+	MaxName       = 64   // bytes of a name
+	MaxText       = 512  // bytes of a sentence or a value
+	MaxRules      = 256  // rules under require
+	MaxRefuse     = 256  // ids under refuse
+	MaxValues     = 1024 // values of one `in`
+	MaxCount      = 32   // components that one rule may demand, as many as a bundle holds
+	MaxReferences = 64   // lists of reference values
+	MaxFloors     = 64   // product lines with a floor of the policy's own
+)
+
+// FutureSlack is how far in the future an instant of a claim may lie before `max-age` fails: two clocks of one house
+// may differ by this much.
+const FutureSlack = 60 // seconds

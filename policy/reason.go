@@ -1,0 +1,228 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/assay-network/assay/attest/claim"
+)
+
+// finding is a rule that is not met: for a reason of its own, or as a consequence of what stands at the bottom of it.
+type finding struct {
+	rule   *rule
+	reason Reason  // all but the rule
+	key    string  // findings with one key are one reason, whichever rule asked; "" is never shared
+	causes []cause // of a consequence; the reason is then empty
+}
+
+// cause is a claim that does not count for what it says itself.
+type cause struct {
+	id, subject string
+	status      claim.Status // contradicted or unknown
+	why         claim.Reason
+}
+
+// itself returns what a claim says against counting, its bases apart.
+func (d *decision) itself(c *claim.Claim) cause {
+	switch {
+	case c.Status == claim.Contradicted || c.Status == claim.Unknown:
+		return cause{c.ID, c.Subject, c.Status, c.Reason}
+	case c.Status == claim.Affirmed && !d.inside(c, false):
+		return cause{c.ID, c.Subject, claim.Unknown, claim.Because(lapsed, "it speaks of %s, not of %s", interval(c), d.at)}
+	}
+	return cause{c.ID, c.Subject, claim.Unknown, claim.Because(claim.Internal, "its status and what it rests on do not fit")}
+}
+
+func interval(c *claim.Claim) string {
+	switch {
+	case c.From == 0:
+		return "times until " + c.Until.String()
+	case c.Until == 0:
+		return "times from " + c.From.String()
+	}
+	return c.From.String() + " to " + c.Until.String()
+}
+
+// bearing says whether a claim counts at the time of the verdict.
+type bearing uint8
+
+const (
+	notAsked bearing = iota
+	asking           // being found out: a claim that rests on itself does not count
+	does
+	doesNot
+)
+
+// counts reports whether a claim is affirmed at the time of the verdict, and everything it rests on.
+func (d *decision) counts(i int) bool {
+	if d.bearings[i] == notAsked {
+		d.bearings[i] = asking
+		c := &d.set[i]
+		if c.Status == claim.Affirmed && d.inside(c, false) && d.based(c) {
+			d.bearings[i] = does
+		} else {
+			d.bearings[i] = doesNot
+		}
+	}
+	return d.bearings[i] == does
+}
+
+// inside reports whether the verdict's time lies in the claim's interval, both ends included. An age is compared by its
+// operator, which forgives a little future.
+func (d *decision) inside(c *claim.Claim, byAge bool) bool {
+	return (c.From <= d.at || byAge) && (c.Until == 0 || d.at <= c.Until)
+}
+
+// based reports whether every claim that c rests on counts.
+func (d *decision) based(c *claim.Claim) bool {
+	for _, b := range c.Basis {
+		if !strings.Contains(b, ".") {
+			continue
+		}
+		id, subject := base(b, c.Subject)
+		from, to := d.find(id, subject)
+		if from == to {
+			return false
+		}
+		for i := from; i < to; i++ {
+			if !d.counts(i) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// base reads an entry of a basis: ID or ID@SUBJECT.
+func base(b, subject string) (string, string) {
+	if i := strings.IndexByte(b, '@'); i >= 0 {
+		return b[:i], b[i+1:]
+	}
+	return b, subject
+}
+
+// bottom returns the claims at the bottom of a claim that does not count: follows what it rests on, and what its reason
+// names, down to claims that do not count for what they say themselves. It returns at least one.
+func (d *decision) bottom(i int) []cause {
+	if causes := d.descend(i, map[int]bool{}, nil); causes != nil {
+		return causes
+	}
+	return []cause{d.itself(&d.set[i])} // it rests on itself
+}
+
+func (d *decision) descend(i int, seen map[int]bool, causes []cause) []cause {
+	if seen[i] {
+		return causes
+	}
+	seen[i] = true
+	c := &d.set[i]
+	bases := slices.Clone(c.Basis)
+	if c.Status == claim.Unknown {
+		id, rests := strings.CutPrefix(string(c.Reason), claim.RestsOn+" ")
+		if !rests {
+			return append(causes, d.itself(c))
+		}
+		bases = append(bases, id)
+	} else if c.Status != claim.Affirmed || !d.inside(c, false) {
+		return append(causes, d.itself(c))
+	}
+	deeper := false
+	for _, b := range bases {
+		if !strings.Contains(b, ".") {
+			continue
+		}
+		id, subject := base(b, c.Subject)
+		from, to := d.find(id, subject)
+		if from == to {
+			causes, deeper = append(causes, d.absent(id, subject)...), true
+		}
+		for j := from; j < to; j++ {
+			if !d.counts(j) {
+				causes, deeper = d.descend(j, seen, causes), true
+			}
+		}
+	}
+	if !deeper {
+		return append(causes, d.itself(c))
+	}
+	return causes
+}
+
+// absent returns why the set has no claim of that id and subject: because the component or the whole evidence could not
+// be read, or else because the appraisal says nothing of it.
+func (d *decision) absent(id, subject string) []cause {
+	for _, at := range []struct{ subject, id string }{{subject, claim.Room(id) + "." + structure}, {string(Node), "bundle." + structure}} {
+		if causes := d.unread(at.subject, at.id); causes != nil {
+			return causes
+		}
+	}
+	return []cause{{id, subject, claim.Unknown, claim.Because(notAppraised, "the appraisal says nothing of it")}}
+}
+
+// unread returns what a structure claim says if it is there and does not count.
+func (d *decision) unread(subject, id string) (causes []cause) {
+	from, to := d.find(id, subject)
+	for i := from; i < to; i++ {
+		if !d.counts(i) {
+			causes = append(causes, d.itself(&d.set[i]))
+		}
+	}
+	return causes
+}
+
+// reason puts a cause in words.
+func (c cause) reason(required string) Reason {
+	def, _ := claim.Lookup(c.id)
+	r := Reason{Claim: c.id, Subject: c.subject, Status: c.status, Required: required, Observed: string(c.why), Fix: def.Fix, Who: def.Who}
+	switch c.why.Code() {
+	case claim.Internal, notAppraised:
+		r.Fix, r.Who = "appraise again with a build that can judge it; the evidence is not to blame", claim.Relying
+	case claim.NoExpectation:
+		r.Fix, r.Who = "appraise with the challenge, nonce or report data that was asked for", claim.Relying
+	}
+	return r
+}
+
+// conclude draws the outcome from the findings and gives each reason once. A consequence adds only what is at the bottom
+// of it and no other rule has named.
+func (d *decision) conclude(reasons []Reason) (Outcome, []Reason) {
+	if len(d.findings) == 0 {
+		return Accept, reasons
+	}
+	named := map[string]bool{} // keys that have a reason of their own, or were given
+	for _, f := range d.findings {
+		if f.key != "" {
+			named[f.key] = true
+		}
+	}
+	given, outcome := map[string]bool{}, Undecided
+	give := func(rule *rule, key string, r Reason) {
+		if r.outcome() == Reject {
+			outcome = Reject
+		}
+		if !given[key] || key == "" {
+			r.Rule = rule.label
+			reasons = append(reasons, r)
+		}
+		given[key] = true
+	}
+	for _, f := range d.findings {
+		if f.causes == nil {
+			give(f.rule, f.key, f.reason)
+		}
+		for _, c := range f.causes {
+			if key := c.id + "@" + c.subject; !named[key] {
+				give(f.rule, key, c.reason("affirmed"))
+			}
+		}
+	}
+	return outcome, reasons
+}
+
+// outcome is what a reason alone makes of a verdict.
+func (r Reason) outcome() Outcome {
+	if r.Status == claim.Unknown && claim.Reason(r.Observed).Code() != claim.EvidenceMissing {
+		return Undecided
+	}
+	return Reject // contradicted, a value that fails, or what only the provider can give
+}
