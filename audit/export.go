@@ -1,0 +1,151 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/verifier"
+)
+
+// Export writes the log that a source's newest checkpoint names: the checkpoint, every tile, and every blob that the
+// entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
+// blobs.
+//
+// It refuses a source that lacks a part, or whose leaves are not those of the checkpoint; it does not check the
+// checkpoint's signature and recomputes no appraisal: [Replay] does.
+func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
+	note, err := src.Checkpoint(ctx)
+	if err != nil {
+		return fmt.Errorf("export: checkpoint: %w", err)
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	digests, err := namedBlobs(ctx, src, c.Tree)
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	if err := writePart(w, partCheckpoint, note); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	for t := range tilesOf(c.Size) {
+		data, err := src.Tile(ctx, t)
+		if err == nil {
+			err = writePart(w, t.Path(), data)
+		}
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+	}
+	for _, d := range digests {
+		data, err := readBlob(ctx, src, d)
+		if err == nil {
+			err = writePart(w, blobName(d), data)
+		}
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+	}
+	if _, err := w.Write(make([]byte, trailing)); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return nil
+}
+
+// namedBlobs returns the digests of all blobs that belong to a log, ordered, each once.
+func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]canon.Digest, error) {
+	var digests []canon.Digest
+	compactAt := 1 << 12
+	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
+		opening, err := readBlob(ctx, src, commitment)
+		if err != nil {
+			return fmt.Errorf("entry %d: opening: %w", index, err)
+		}
+		_, e, err := ledger.ParseOpening(opening)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", index, err)
+		}
+		inner, err := namedByBody(ctx, src, e)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", index, err)
+		}
+		digests = append(append(digests, commitment, e.Body), inner...)
+		if len(digests) > compactAt { // roots and references recur in every appraisal
+			digests = slices.Compact(sorted(digests))
+			compactAt = 2 * max(compactAt/2, len(digests))
+		}
+		return nil
+	})
+	return slices.Compact(sorted(digests)), err
+}
+
+func sorted(digests []canon.Digest) []canon.Digest {
+	slices.SortFunc(digests, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
+	return digests
+}
+
+// namedByBody returns the blobs that the body of an entry names. Refs are bodies of other entries.
+func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
+	switch e.Kind {
+	case ledger.KindCollateral:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		c, err := ledger.ParseCollateral(body)
+		return []canon.Digest{c.Data}, err
+	case ledger.KindAppraisal:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		a, err := parseAppraisal(body)
+		if err != nil {
+			return nil, err
+		}
+		var out []canon.Digest
+		for _, in := range a.Inputs {
+			out = append(out, in.Digest)
+		}
+		return out, nil
+	}
+	return nil, nil
+}
+
+// parseAppraisal reads the canonical bytes of an appraisal.
+func parseAppraisal(body []byte) (verifier.Appraisal, error) {
+	var a verifier.Appraisal
+	if err := canon.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("appraisal: %w", err)
+	}
+	if a.Type != verifier.AppraisalType {
+		return a, fmt.Errorf("appraisal: type %.80q is not known to this build, want %q", a.Type, verifier.AppraisalType)
+	}
+	return a, nil
+}
+
+// readBlob reads a blob and compares it with its digest.
+func readBlob(ctx context.Context, src ledger.Source, digest canon.Digest) ([]byte, error) {
+	data, err := src.Blob(ctx, digest)
+	switch {
+	case isNotExist(err):
+		return nil, &Fault{Part: blobName(digest), Index: NoIndex, What: "missing"}
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", blobName(digest), err)
+	case len(data) > MaxBlob:
+		return nil, &Fault{Part: blobName(digest), Index: NoIndex, What: fmt.Sprintf("%d bytes, at most %d", len(data), MaxBlob)}
+	}
+	if got := canon.Sum(data); got != digest {
+		return nil, &Fault{Part: blobName(digest), Index: NoIndex, What: fmt.Sprintf("its bytes have the digest %s", got)}
+	}
+	return data, nil
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,342 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+var t0 = canon.At(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC))
+
+const (
+	day    = 24 * 3600
+	origin = "log.example/one"
+)
+
+// key signs with an Ed25519 key that follows from a name.
+type key struct{ ed25519.PrivateKey }
+
+func newKey(name string) key {
+	seed := sha256.Sum256([]byte(name))
+	return key{ed25519.NewKeyFromSeed(seed[:])}
+}
+
+func (k key) Sign(message []byte) ([]byte, error) {
+	return k.PrivateKey.Sign(nil, message, crypto.Hash(0))
+}
+
+func (k key) spki() []byte {
+	b, err := x509.MarshalPKIXPublicKey(k.Public())
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// log is a log in memory, with the writer that fills it: all keys are at hand, so that a test can write what no honest
+// server would.
+type log struct {
+	t           testing.TB
+	name        string // of the keys
+	now         canon.Time
+	blobs       map[canon.Digest][]byte
+	tiles       map[ledger.Tile][]byte // by level and index, Width zero
+	edge        ledger.Edge
+	commitments []canon.Digest
+	streams     map[string]ledger.Tail
+	note        []byte
+}
+
+func newLog(t testing.TB, name string) *log {
+	l := &log{t: t, name: name, now: t0, blobs: map[canon.Digest][]byte{}, tiles: map[ledger.Tile][]byte{}, streams: map[string]ledger.Tail{}}
+	l.append(ledger.KindKeyset, ledger.StreamServer, l.put(l.keyset()))
+	return l
+}
+
+func (l *log) key(use string) key { return newKey(l.name + use) }
+
+func (l *log) keyset() ledger.Keyset {
+	vkey, err := ledger.LogVKey(origin, l.key("log").Public().(ed25519.PublicKey))
+	l.must(err)
+	return ledger.Keyset{Type: ledger.KeysetType, Log: vkey, Keys: []ledger.Key{
+		{Use: ledger.UseResult, SPKI: l.key(ledger.UseResult).spki()}, {Use: ledger.UsePromise, SPKI: l.key(ledger.UsePromise).spki()},
+	}}
+}
+
+func (l *log) trust() *audit.Trust {
+	t, err := audit.TrustFrom(audit.Told{By: "one", Keyset: l.keyset()}, audit.Told{By: "two", Keyset: l.keyset()})
+	l.must(err)
+	return &t
+}
+
+func (l *log) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *log) bytes(v any) []byte {
+	l.t.Helper()
+	b, err := canon.Marshal(v)
+	l.must(err)
+	return b
+}
+
+func (l *log) putBytes(b []byte) canon.Digest {
+	l.blobs[canon.Sum(b)] = b
+	return canon.Sum(b)
+}
+
+func (l *log) put(v any) canon.Digest { return l.putBytes(l.bytes(v)) }
+
+// append adds the next entry of a stream and returns its commitment.
+func (l *log) append(kind, stream string, body canon.Digest, refs ...canon.Digest) canon.Digest {
+	tail := l.streams[stream]
+	if refs == nil {
+		refs = []canon.Digest{}
+	}
+	return l.appendEntry(ledger.Entry{Type: ledger.EntryType, Kind: kind, Stream: stream, Sequence: tail.Next, Previous: tail.Last, Time: l.now, Body: body, Refs: refs})
+}
+
+// appendEntry adds any entry, also one that no ledger would take.
+func (l *log) appendEntry(e ledger.Entry) canon.Digest {
+	data := l.bytes(e)
+	salt := sha256.Sum256(fmt.Appendf(nil, "salt %d", len(l.commitments)))
+	opening := ledger.Opening(salt, data)
+	commitment := l.putBytes(opening)
+	l.streams[e.Stream] = ledger.Tail{Next: e.Sequence + 1, Last: canon.Sum(data)}
+	l.commitments = append(l.commitments, commitment)
+	var dirty []ledger.TileData
+	l.edge, dirty = ledger.Append(l.edge, []canon.Digest{commitment})
+	for _, d := range dirty {
+		l.tiles[ledger.Tile{Level: d.Level, Index: d.Index}] = d.Data
+	}
+	return commitment
+}
+
+// publish signs the tree as it is.
+func (l *log) publish() *log {
+	signer, err := ledger.LogSigner(origin, l.key("log").PrivateKey)
+	l.must(err)
+	l.note, err = ledger.SignCheckpoint(ledger.Checkpoint{Origin: origin, Tree: l.edge.Tree()}, signer)
+	l.must(err)
+	return l
+}
+
+func (l *log) Checkpoint(context.Context) ([]byte, error) {
+	if l.note == nil {
+		return nil, fs.ErrNotExist
+	}
+	return l.note, nil
+}
+
+func (l *log) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {
+	data := l.tiles[ledger.Tile{Level: t.Level, Index: t.Index}]
+	if len(data) < t.Bytes() {
+		return nil, fs.ErrNotExist
+	}
+	return data[:t.Bytes()], nil
+}
+
+func (l *log) Blob(_ context.Context, d canon.Digest) ([]byte, error) {
+	if b, ok := l.blobs[d]; ok {
+		return b, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (l *log) export() []byte {
+	l.t.Helper()
+	var b bytes.Buffer
+	l.must(audit.Export(l.t.Context(), l, &b))
+	return b.Bytes()
+}
+
+// host is a machine with its agent.
+type host struct {
+	node     string
+	platform *mint.Platform
+	session  key
+	agent    canon.Digest
+}
+
+var amd = sync.OnceValue(func() *mint.AMD { return mint.NewAMD(sevsnp.Milan) })
+
+var (
+	measurement = [48]byte{0x5e, 1}
+	agentDigest = canon.Sum([]byte("agent"))
+	goodTCB     = sevsnp.TCB{Bootloader: 4, SNP: 24, Microcode: 219}
+)
+
+func newHost(node string, guest sevsnp.Policy) *host {
+	p := amd().Platform(amd().Chip(node), goodTCB, measurement, sevsnp.PolicyReservedOne|guest)
+	return &host{node, p, newKey("session " + node), agentDigest}
+}
+
+func (h *host) keys() attest.Keys {
+	kem := sha256.Sum256([]byte("kem " + h.node))
+	return attest.Keys{Sign: h.session.spki(), KEM: kem[:]}
+}
+
+// answer makes the bundle that answers a challenge.
+func (h *host) answer(l *log, n canon.Digest) []byte {
+	statement := l.bytes(attest.Statement{Type: attest.StatementType, Agent: h.agent, BootID: "boot"})
+	b := attest.Bundle{Type: attest.BundleType, Keys: h.keys(), Challenge: n, Seal: "cpu0", Components: []attest.Component{
+		{Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: "cpu0", Parts: []attest.Part{{Name: sevsnp.PartReport}}},
+		{Class: attest.ClassStatement, MediaType: attest.StatementMediaType, Label: "agent", Parts: []attest.Part{{Name: attest.PartStatement, Data: statement}}},
+	}}
+	report, table, err := h.platform.Report(attest.ReportData(n, b.Keys.Digest(), b.Covered()), 0)
+	l.must(err)
+	b.Components[0].Parts = []attest.Part{{Name: sevsnp.PartReport, Data: report}, {Name: sevsnp.PartCertificates, Data: table}}
+	env, err := attest.SealBundle(b, h.session)
+	l.must(err)
+	return l.bytes(env)
+}
+
+// service is what the verifier of a log judges by. Its functions, where set, change what is logged.
+type service struct {
+	*log
+	policy     *policy.Policy
+	references attest.References
+	collateral []attest.Collateral
+	roots      attest.Roots
+
+	changeAppraisal func(*verifier.Appraisal)
+	changeVerdict   func(*policy.Verdict)
+	changeResult    func(*policy.Result)
+	changeExpect    func(*attest.Expect)
+}
+
+// newService starts a log and enters what the verifier judges by.
+func newService(t testing.TB, keys string) *service {
+	l := newLog(t, keys)
+	s := &service{log: l}
+	var ok bool
+	if s.policy, ok = policy.Builtin("confidential-cpu"); !ok {
+		t.Fatal("no such policy")
+	}
+	s.references = attest.References{Type: attest.ReferencesType, Name: "guests", Source: "the test", Values: []attest.Reference{
+		{Format: sevsnp.Format, Guest: "guest 1", Measurement: measurement[:], Agent: agentDigest},
+	}}
+	this := t0.Time().AddDate(0, 0, -1)
+	s.collateral = []attest.Collateral{
+		{Kind: attest.KindAMDCRL, Data: amd().CRL(this, this.AddDate(0, 1, 0))},
+		{Kind: attest.KindDenyList, Data: mint.DenyList(1, canon.At(this), canon.At(this.AddDate(0, 1, 0)))},
+	}
+	var err error
+	s.roots, err = attest.NewRoots(amd().Roots()...)
+	l.must(err)
+	l.append(ledger.KindPolicy, ledger.StreamServer, l.putBytes(s.policy.Canonical()))
+	l.append(ledger.KindReference, ledger.StreamServer, l.put(s.references))
+	for _, c := range s.collateral {
+		l.append(ledger.KindCollateral, ledger.StreamServer, l.put(ledger.Collateral{
+			Type: ledger.CollateralType, Kind: c.Kind, Data: l.putBytes(c.Data), Source: "https://example.test/", Fetched: l.now}))
+	}
+	return s
+}
+
+// ask enters a challenge for a node.
+func (s *service) ask(node string) attest.Challenge {
+	nonce := sha256.Sum256(fmt.Appendf(nil, "nonce %d", len(s.commitments)))
+	c := attest.Challenge{Type: attest.ChallengeType, Origin: "https://verifier.example", ResultKey: s.key(ledger.UseResult).spki(),
+		Node: node, Nonce: nonce[:], Issued: s.now, Expires: s.now + 300}
+	s.append(ledger.KindChallenge, ledger.StreamVerifier, s.put(c))
+	s.now++
+	return c
+}
+
+// take enters evidence and returns its body and commitment.
+func (s *service) take(c attest.Challenge, data []byte) (body, commitment canon.Digest) {
+	body = s.putBytes(data)
+	commitment = s.append(ledger.KindEvidence, ledger.NodeStream(c.Node), body, canon.Sum(s.bytes(c)))
+	s.now++
+	return body, commitment
+}
+
+// judge appraises evidence and enters the appraisal.
+func (s *service) judge(c attest.Challenge, body canon.Digest) verifier.Appraisal {
+	opened, err := verifier.Open(verifier.TypeBundle, s.blobs[body])
+	s.must(err)
+	expect := attest.Expect{Type: attest.ExpectType, Challenge: &c, DenyListKeys: [][]byte{mint.DenyListKey()}}
+	if s.changeExpect != nil {
+		s.changeExpect(&expect)
+	}
+	s.put(expect)
+	s.putBytes(s.roots.Marshal())
+	a := verifier.Appraise(opened, attest.Case{Expect: expect, References: []attest.References{s.references}, Collateral: s.collateral, Roots: s.roots, At: s.now})
+	if s.changeAppraisal != nil {
+		s.changeAppraisal(&a)
+	}
+	s.append(ledger.KindAppraisal, ledger.StreamVerifier, s.put(a), body)
+	return a
+}
+
+// decide enters the verdict on an appraisal.
+func (s *service) decide(a verifier.Appraisal, evidence canon.Digest) policy.Verdict {
+	v := policy.Decide(a.Claims, s.policy, s.now)
+	if s.changeVerdict != nil {
+		s.changeVerdict(&v)
+	}
+	appraisal := canon.Sum(s.bytes(a))
+	r := policy.Result{Type: policy.ResultType, Build: policy.Build{Digest: canon.Sum([]byte("build")), Go: "go1.26.8", Platform: "linux/amd64"},
+		Evidence: evidence, Appraisal: appraisal, Policy: s.policy.Digest(), Verdict: v}
+	if s.changeResult != nil {
+		s.changeResult(&r)
+	}
+	env, err := ledger.Seal(policy.ResultType, s.bytes(r), s.key(ledger.UseResult))
+	s.must(err)
+	s.append(ledger.KindVerdict, ledger.StreamVerifier, s.put(env), appraisal, s.policy.Digest())
+	return v
+}
+
+// serve does all of it once for a host.
+func (s *service) serve(h *host) policy.Verdict {
+	c := s.ask(h.node)
+	body, _ := s.take(c, h.answer(s.log, c.Digest()))
+	a := s.judge(c, body)
+	v := s.decide(a, body)
+	s.now++
+	return v
+}
+
+// replay replays an export with the honest log's trust.
+func replay(t testing.TB, export []byte, trust *audit.Trust, o audit.Options) audit.Report {
+	t.Helper()
+	r, err := audit.ReplayFile(t.Context(), bytes.NewReader(export), int64(len(export)), trust, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wantFault checks that a report has a fault of a part whose words hold a text.
+func wantFault(t testing.TB, r audit.Report, part, what string) {
+	t.Helper()
+	if r.Outcome != audit.Faulty || r.Outcome.ExitCode() != 1 {
+		t.Errorf("outcome %s, exit code %d, want a fault\n%s", r.Outcome, r.Outcome.ExitCode(), r.Text())
+	}
+	if !slices.ContainsFunc(r.Faults, func(f audit.Fault) bool {
+		return f.Part == part && bytes.Contains([]byte(f.What), []byte(what))
+	}) {
+		t.Errorf("no fault of %s that says %q\n%s", part, what, r.Text())
+	}
+}

@@ -1,0 +1,447 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// result is what recomputing one piece of evidence, with all that rests on it, has shown.
+type result struct {
+	faults     []Fault
+	differs    []Fault // those of faults that are differences
+	appraisals Tally   // without Logged
+	verdicts   Tally   // without Logged
+	outcomes   counter
+	roots      []canon.Digest // one for each appraisal that was recomputed
+	answered   bool           // there is a verdict
+}
+
+func (res *result) fault(f Fault) { res.faults = append(res.faults, f) }
+
+func (res *result) differ(f Fault) {
+	res.faults = append(res.faults, f)
+	res.differs = append(res.differs, f)
+}
+
+// recompute judges every piece of evidence again, several at a time.
+func (r *replay) recompute(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	results := make([]result, len(r.jobs))
+	keys := r.resultKeys()
+	var mu sync.Mutex // guards next, done and Progress
+	var next, done int
+	take := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1
+	}
+	finished := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if done++; done%64 == 0 || done == len(r.jobs) {
+			r.o.Progress("recompute", int64(done), int64(len(r.jobs)))
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(r.o.Workers, len(r.jobs)) {
+		wg.Go(func() {
+			for i := take(); i < len(r.jobs) && ctx.Err() == nil; i = take() {
+				j := job{replay: r, keys: keys, ev: r.jobs[i], res: &results[i]}
+				j.res.outcomes = counter{}
+				if err := j.run(ctx); err != nil {
+					cancel(err)
+					return
+				}
+				finished()
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.merge(results)
+	return nil
+}
+
+func (r *replay) resultKeys() (keys []crypto.PublicKey) {
+	for _, k := range r.keys.Of(ledger.UseResult) {
+		if pub, err := k.Public(); err == nil {
+			keys = append(keys, pub)
+		}
+	}
+	return keys
+}
+
+// merge adds up results in the order of the log.
+func (r *replay) merge(results []result) {
+	outcomes, roots := counter{}, map[canon.Digest]int64{}
+	var first *Fault
+	for _, res := range results {
+		r.faults = append(r.faults, res.faults...)
+		add(&r.report.Appraisals, res.appraisals)
+		add(&r.report.Verdicts, res.verdicts)
+		for k, n := range res.outcomes {
+			outcomes[k] += n
+		}
+		for _, d := range res.roots {
+			roots[d]++
+		}
+		for i := range res.differs {
+			if first == nil || res.differs[i].Index < first.Index {
+				first = &res.differs[i]
+			}
+		}
+		if !res.answered {
+			r.report.Unanswered++
+		}
+	}
+	r.report.First = first
+	r.report.Outcomes = outcomes.list()
+	for d, n := range roots {
+		r.report.Roots = append(r.report.Roots, SeenRoots{d, isVendor(d), n})
+	}
+	slices.SortFunc(r.report.Roots, func(a, b SeenRoots) int { return slices.Compare(a.Digest[:], b.Digest[:]) })
+}
+
+func add(t *Tally, o Tally) {
+	t.Replayed += o.Replayed
+	t.Differ += o.Differ
+	t.NotReproducible += o.NotReproducible
+}
+
+// job recomputes one piece of evidence. One goroutine owns it.
+type job struct {
+	*replay
+	keys []crypto.PublicKey
+	ev   *evidence
+	res  *result
+}
+
+// met records a fault met at an entry and passes on any other error.
+func (j *job) met(err error, index int64, kind string) error {
+	var f *Fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	j.res.fault(placed(*f, index, kind))
+	return nil
+}
+
+func (j *job) run(ctx context.Context) error {
+	data, err := j.blob(ctx, j.ev.body)
+	if err != nil {
+		return j.met(err, j.ev.index, ledger.KindEvidence)
+	}
+	if err := j.checkAnswer(data); err != nil {
+		j.res.fault(placed(*err, j.ev.index, ledger.KindEvidence))
+	}
+	opened, err := verifier.Open(verifier.TypeBundle, data)
+	if err != nil {
+		panic("audit: internal error: " + err.Error())
+	}
+	decided := map[canon.Digest]int64{} // index of the verdict by each policy
+	for _, a := range j.ev.appraisals {
+		logged, err := j.appraise(ctx, opened, a)
+		if err := j.met(err, a.index, ledger.KindAppraisal); err != nil {
+			return err
+		}
+		for _, v := range a.verdicts {
+			if earlier, ok := decided[v.policy]; ok {
+				j.res.fault(placed(Fault{What: fmt.Sprintf("a second verdict on this evidence by the policy of the verdict of entry %d", earlier)}, v.index, ledger.KindVerdict))
+			} else {
+				decided[v.policy] = v.index
+			}
+			if err := j.met(j.decide(ctx, logged, a, v), v.index, ledger.KindVerdict); err != nil {
+				return err
+			}
+			j.res.answered = true
+		}
+	}
+	return nil
+}
+
+// checkAnswer repeats what was checked at the door: the bundle answers the challenge, and its session key signed it.
+func (j *job) checkAnswer(data []byte) *Fault {
+	env, err := ledger.ParseEnvelope(data)
+	if err != nil {
+		return &Fault{What: err.Error()}
+	}
+	b, signed, err := attest.OpenBundle(env)
+	switch {
+	case err != nil:
+		return &Fault{What: err.Error()}
+	case j.ev.challenge != nil && b.Challenge != j.ev.challenge.digest:
+		return &Fault{What: fmt.Sprintf("answers the challenge %s, its entry names %s", b.Challenge, j.ev.challenge.digest)}
+	case !signed:
+		return &Fault{What: "not signed by the session key that the bundle names"}
+	}
+	return nil
+}
+
+// appraise computes an appraisal again and returns the logged one, or nil if it cannot be read.
+func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisal) (*verifier.Appraisal, error) {
+	body, err := j.blob(ctx, a.body)
+	if err != nil {
+		return nil, err
+	}
+	logged, err := parseAppraisal(body)
+	if err != nil {
+		return nil, wrong("%v", err)
+	}
+	if logged.AsOf < j.ev.time || logged.AsOf > a.time {
+		j.res.fault(placed(Fault{What: fmt.Sprintf("as of %s, the evidence is of %s and the entry of %s", logged.AsOf, j.ev.time, a.time)}, a.index, ledger.KindAppraisal))
+	}
+	c, err := j.rebuild(ctx, logged, a)
+	if err != nil {
+		return &logged, err
+	}
+	again := verifier.Appraise(opened, c)
+	if !slices.Equal(again.Rules, logged.Rules) {
+		j.res.appraisals.NotReproducible++
+		return &logged, wrong("not reproducible with this build: made by the rules %v, this build has %v", logged.Rules, again.Rules)
+	}
+	j.res.appraisals.Replayed++
+	j.res.roots = append(j.res.roots, c.Roots.Digest())
+	data, err := again.Canonical()
+	if err != nil {
+		return &logged, wrong("recomputed appraisal: %v", err)
+	}
+	if !bytes.Equal(data, body) {
+		j.res.appraisals.Differ++
+		j.res.differ(placed(Fault{What: appraisalDifference(logged, again)}, a.index, ledger.KindAppraisal))
+	}
+	return &logged, nil
+}
+
+// rebuild makes the case of an appraisal from the inputs that it names. It checks that they are those that it may have:
+// the challenge that was issued, and references and collateral that stood in the log.
+func (j *job) rebuild(ctx context.Context, a verifier.Appraisal, at *appraisal) (attest.Case, error) {
+	c := attest.Case{At: a.AsOf, Memory: j.o.Memory}
+	var seen struct{ evidence, expect, roots int }
+	for _, in := range a.Inputs {
+		var err error
+		switch in.Kind {
+		case verifier.InputEvidence:
+			seen.evidence++
+			if in.Digest != at.evidence {
+				return c, wrong("judges the evidence %s, its entry names %s", in.Digest, at.evidence)
+			}
+		case verifier.InputExpect:
+			seen.expect++
+			c.Expect, err = j.expectation(ctx, in.Digest)
+		case verifier.InputReferences:
+			var l attest.References
+			if l, err = j.references.get(in.Digest, func() (attest.References, int, error) {
+				return read(ctx, j.replay, in, parseReferences)
+			}); err == nil {
+				err = j.standsBefore(logged{ledger.KindReference, in.Digest}, in, at.index)
+			}
+			c.References = append(c.References, l)
+		case verifier.InputRoots:
+			seen.roots++
+			c.Roots, err = j.roots.get(in.Digest, func() (attest.Roots, int, error) { return read(ctx, j.replay, in, attest.ParseRoots) })
+		default:
+			var data []byte
+			if data, err = j.collateral.get(in.Digest, func() ([]byte, int, error) {
+				return read(ctx, j.replay, in, func(b []byte) ([]byte, error) { return b, nil })
+			}); err == nil {
+				err = j.standsBefore(logged{in.Kind, in.Digest}, in, at.index)
+			}
+			c.Collateral = append(c.Collateral, attest.Collateral{Kind: in.Kind, Data: data})
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	if seen.evidence != 1 || seen.expect != 1 || seen.roots != 1 {
+		return c, wrong("names %d evidence, %d expectations and %d root sets among its inputs, want one each", seen.evidence, seen.expect, seen.roots)
+	}
+	return c, nil
+}
+
+// read returns an input of an appraisal, parsed, and its size.
+func read[T any](ctx context.Context, r *replay, in verifier.Input, parse func([]byte) (T, error)) (v T, size int, err error) {
+	data, err := r.blob(ctx, in.Digest)
+	if err != nil {
+		return v, 0, err
+	}
+	if v, err = parse(data); err != nil {
+		return v, 0, wrong("input %s %s: %v", in.Kind, in.Digest, err)
+	}
+	return v, len(data), nil
+}
+
+// expectation reads what the verifier expected. It must expect the very challenge that the evidence was asked with.
+func (j *job) expectation(ctx context.Context, digest canon.Digest) (attest.Expect, error) {
+	e, _, err := read(ctx, j.replay, verifier.Input{Kind: verifier.InputExpect, Digest: digest}, func(data []byte) (e attest.Expect, err error) {
+		if err = canon.Unmarshal(data, &e); err == nil {
+			err = e.Check()
+		}
+		return e, err
+	})
+	if err != nil {
+		return e, err
+	}
+	if e.Challenge == nil {
+		return e, wrong("expects no challenge")
+	}
+	body, err := canon.Marshal(*e.Challenge)
+	if err != nil || canon.Sum(body) != j.ev.asked {
+		return e, wrong("expects another challenge than the evidence was asked with")
+	}
+	return e, nil
+}
+
+func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {
+	first, ok := j.items[item]
+	switch {
+	case !ok:
+		return wrong("input %s %s has no entry of its own", in.Kind, in.Digest)
+	case first > index:
+		return wrong("input %s %s was logged later, by entry %d", in.Kind, in.Digest, first)
+	}
+	return nil
+}
+
+// decide computes a verdict again, from the claims as they were logged.
+func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
+	body, err := j.blob(ctx, v.body)
+	if err != nil {
+		return err
+	}
+	env, err := ledger.ParseEnvelope(body)
+	if err != nil {
+		return wrong("%v", err)
+	}
+	if env.PayloadType != policy.ResultType {
+		return wrong("payload type %.80q is not known to this build, want %q", env.PayloadType, policy.ResultType)
+	}
+	if len(env.Signatures) != 1 || !slices.ContainsFunc(j.keys, env.SignedBy) {
+		return wrong("not signed by the result key, and by it alone")
+	}
+	r, err := policy.ParseResult(env.Payload)
+	if err != nil {
+		return wrong("%v", err)
+	}
+	switch {
+	case r.Evidence != a.evidence:
+		return wrong("on the evidence %s, its appraisal is of %s", r.Evidence, a.evidence)
+	case r.Appraisal != a.body:
+		return wrong("names the appraisal %s, its entry names %s", r.Appraisal, a.body)
+	case r.Policy != v.policy:
+		return wrong("names the policy %s, its entry names %s", r.Policy, v.policy)
+	case logged == nil:
+		return wrong("not replayed: its appraisal cannot be read")
+	case r.Verdict.AsOf < logged.AsOf || r.Verdict.AsOf > v.time:
+		return wrong("as of %s, the appraisal is as of %s and the entry of %s", r.Verdict.AsOf, logged.AsOf, v.time)
+	}
+	j.res.outcomes[r.Verdict.Outcome.String()]++
+	again := policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf)
+	if again.Rules != r.Verdict.Rules {
+		j.res.verdicts.NotReproducible++
+		return wrong("not reproducible with this build: made by policy rules %d, this build has %d", r.Verdict.Rules, again.Rules)
+	}
+	j.res.verdicts.Replayed++
+	was, err1 := canon.Marshal(r.Verdict)
+	is, err2 := canon.Marshal(again)
+	if err := cmp.Or(err1, err2); err != nil {
+		return wrong("verdict: %v", err)
+	}
+	if !bytes.Equal(was, is) {
+		j.res.verdicts.Differ++
+		j.res.differ(placed(Fault{What: verdictDifference(r.Verdict, again)}, v.index, ledger.KindVerdict))
+	}
+	return nil
+}
+
+// appraisalDifference names the first thing in which a recomputed appraisal differs from the logged one.
+func appraisalDifference(logged, again verifier.Appraisal) string {
+	if !slices.Equal(logged.Inputs, again.Inputs) {
+		return "differs: inputs are listed otherwise"
+	}
+	for i := range max(len(logged.Claims), len(again.Claims)) {
+		if i >= len(logged.Claims) {
+			return fmt.Sprintf("differs: logged without %s, recomputed %s", named(again.Claims[i]), again.Claims[i].Status)
+		}
+		if i >= len(again.Claims) {
+			return fmt.Sprintf("differs: logged with %s, recomputed without", named(logged.Claims[i]))
+		}
+		l, a := logged.Claims[i], again.Claims[i]
+		was, err1 := canon.Marshal(l)
+		is, err2 := canon.Marshal(a)
+		switch {
+		case err1 != nil || err2 != nil || bytes.Equal(was, is):
+		case named(l) != named(a):
+			return fmt.Sprintf("differs: logged %s where %s was recomputed", named(l), named(a))
+		case l.Status != a.Status:
+			return fmt.Sprintf("differs: %s logged %s, recomputed %s", named(l), l.Status, a.Status)
+		default:
+			return fmt.Sprintf("differs: %s logged as %s, recomputed as %s", named(l), was, is)
+		}
+	}
+	return "differs: needs are listed otherwise"
+}
+
+func named(c claim.Claim) string { return c.ID + "@" + c.Subject }
+
+// verdictDifference names the first thing in which a recomputed verdict differs from the logged one.
+func verdictDifference(logged, again policy.Verdict) string {
+	switch {
+	case logged.Outcome != again.Outcome:
+		return fmt.Sprintf("differs: verdict logged %s, recomputed %s", logged.Outcome, again.Outcome)
+	case logged.Policy != again.Policy:
+		return fmt.Sprintf("differs: policy logged as %s, recomputed as %s", logged.Policy.Name, again.Policy.Name)
+	case len(logged.Reasons) != len(again.Reasons):
+		return fmt.Sprintf("differs: %d reasons logged, %d recomputed", len(logged.Reasons), len(again.Reasons))
+	}
+	for i, l := range logged.Reasons {
+		if a := again.Reasons[i]; l != a {
+			return fmt.Sprintf("differs: reason %s logged as %+v, recomputed as %+v", l.Rule, l, a)
+		}
+	}
+	return fmt.Sprintf("differs: scope %s with %d rules open logged, %s with %d recomputed", logged.Scope, len(logged.Open), again.Scope, len(again.Open))
+}
+
+// cache keeps parsed inputs that many appraisals share. Whether something is in it changes no result.
+type cache[V any] struct {
+	mu    sync.Mutex
+	items map[canon.Digest]V
+	bytes int
+}
+
+// get returns what is kept under a digest, or what load returns. Two goroutines may load the same.
+func (c *cache[V]) get(digest canon.Digest, load func() (V, int, error)) (V, error) {
+	c.mu.Lock()
+	v, ok := c.items[digest]
+	c.mu.Unlock()
+	if ok {
+		return v, nil
+	}
+	v, size, err := load()
+	if err != nil {
+		return v, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.items == nil || c.bytes+size > maxCachedBytes {
+		c.items, c.bytes = map[canon.Digest]V{}, 0
+	}
+	c.items[digest], c.bytes = v, c.bytes+size
+	return v, nil
+}

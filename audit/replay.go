@@ -1,0 +1,298 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/verifier"
+)
+
+// Options of a replay. The zero Options are good.
+type Options struct {
+	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
+	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
+	Promises []GivenPromise // that submitters hold
+
+	// Progress is called now and then, never by two goroutines at once; nil: not at all. Stages are "read" and "recompute".
+	Progress func(stage string, done, total int64)
+}
+
+// Replay recomputes a log. It checks:
+//
+//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
+//   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
+//     stream, and that what it rests on stands before it
+//   - that every body is there, with the digest and of the kind that the entry says
+//   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
+//     was made for, with a bundle that its session key signed
+//   - every appraisal, computed again from its inputs, and that references and collateral were logged before
+//   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
+//   - the given promises
+//
+// It does not check witnesses, nor that the log continues one seen earlier, nor instants against any other clock than the
+// server's, nor that newer collateral was at hand, nor which expectations beside the challenge the server should have had,
+// nor the build that a result names, nor that every submission has a verdict: those without are counted.
+//
+// trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
+// of the report; the error is for a source that could not tell, and for a cancelled context.
+func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Report, error) {
+	r := newReplay(src, trust, o)
+	note, err := src.Checkpoint(ctx)
+	switch {
+	case isNotExist(err):
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: "missing"})
+		return r.conclude(), nil
+	case err != nil:
+		return Report{}, fmt.Errorf("replay: checkpoint: %w", err)
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+		return r.conclude(), nil
+	}
+	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
+	if err := r.findKeys(ctx, c); err != nil {
+		return Report{}, fmt.Errorf("replay: %w", err)
+	}
+	if err := openNote(note, r.keys.Log); err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+	}
+	whole, err := r.read(ctx, c.Tree)
+	if err != nil {
+		return Report{}, fmt.Errorf("replay: %w", err)
+	}
+	if whole {
+		if err := r.recompute(ctx); err != nil {
+			return Report{}, fmt.Errorf("replay: %w", err)
+		}
+		r.findUnnamed()
+		r.judgePromises()
+	}
+	return r.conclude(), nil
+}
+
+// ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
+func ReplayFile(ctx context.Context, file io.ReaderAt, size int64, trust *Trust, o Options) (Report, error) {
+	a, err := Open(file, size)
+	var f *Fault
+	switch {
+	case errors.As(err, &f):
+		r := newReplay(nil, trust, o)
+		r.fault(*f)
+		return r.conclude(), nil
+	case err != nil:
+		return Report{}, fmt.Errorf("open export: %w", err)
+	}
+	return Replay(ctx, a, trust, o)
+}
+
+// replay is one run of [Replay].
+type replay struct {
+	src    ledger.Source
+	trust  *Trust
+	o      Options
+	report Report
+	faults []Fault
+	keys   ledger.Keyset // that signatures are checked with: the trusted ones, else those of entry 0
+	seen   ledger.Keyset // of entry 0
+	latest canon.Time    // of any entry
+
+	history
+	roots      cache[attest.Roots]
+	references cache[attest.References]
+	collateral cache[[]byte]
+
+	named []canon.Digest // blobs of an archive, ordered; nil: the source cannot list them
+	used  []atomic.Bool  // which of them were read
+}
+
+func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
+	o.Workers = min(max(o.Workers, 1), MaxWorkers)
+	if o.Memory == nil {
+		o.Memory = attest.NewMemory()
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, int64, int64) {}
+	}
+	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
+	r.report = Report{
+		Type: ReportType, Trust: Unanchored, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Promises: []Kept{}, Faults: []Fault{},
+	}
+	if trust != nil {
+		r.report.Trust = Anchored
+		r.keys = trust.keyset()
+	}
+	if a, ok := src.(*Archive); ok {
+		r.named = a.Blobs()
+		r.used = make([]atomic.Bool, len(r.named))
+	}
+	return r
+}
+
+func (r *replay) fault(f Fault) { r.faults = append(r.faults, f) }
+
+// blob is [readBlob], and remembers what was read.
+func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
+	if i, ok := slices.BinarySearchFunc(r.named, digest, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) }); ok {
+		r.used[i].Store(true)
+	}
+	return readBlob(ctx, r.src, digest)
+}
+
+// findKeys reads the keyset of entry 0 before anything is verified, because without trust the checkpoint's own key is
+// there. What is wrong with entry 0 is found again, and reported, when the log is read.
+func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
+	k, err := r.firstKeyset(ctx, c.Size)
+	var f *Fault
+	switch {
+	case errors.As(err, &f):
+		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: " + f.Error()})
+		return nil
+	case err != nil:
+		return err
+	}
+	r.seen = k
+	if origin, key, err := ledger.ParseLogVKey(k.Log); err == nil {
+		if origin != c.Origin {
+			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: fmt.Sprintf("the keyset is of the log %q, the checkpoint of %q", origin, c.Origin)})
+		}
+		if id, err := ledger.KeyID(key); err == nil {
+			r.report.Keys = append(r.report.Keys, SeenKey{"log", id})
+		}
+	}
+	for _, key := range k.Keys {
+		r.report.Keys = append(r.report.Keys, SeenKey{key.Use, fingerprint(key.SPKI)})
+	}
+	if r.trust == nil {
+		r.keys = k
+	} else if d := differ("the trust file", r.keys, "the log", k); d != "" {
+		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "not the trusted keys: " + d})
+	}
+	return nil
+}
+
+func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
+
+func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, error) {
+	if size == 0 {
+		return ledger.Keyset{}, &Fault{Part: partCheckpoint, Index: NoIndex, What: "the log is empty"}
+	}
+	t := ledger.Tile{Level: ledger.EntriesLevel, Width: int(min(size, ledger.TileWidth))}
+	bad := func(err error) (ledger.Keyset, error) {
+		return ledger.Keyset{}, &Fault{Part: t.Path(), Index: NoIndex, What: err.Error()}
+	}
+	data, err := r.src.Tile(ctx, t)
+	if isNotExist(err) {
+		return bad(errors.New("missing"))
+	} else if err != nil {
+		return ledger.Keyset{}, err
+	}
+	leaves, err := ledger.ParseEntryBundle(data)
+	if err != nil {
+		return bad(err)
+	}
+	if len(leaves) == 0 {
+		return bad(errors.New("no leaf"))
+	}
+	opening, err := r.blob(ctx, leaves[0])
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	_, e, err := ledger.ParseOpening(opening)
+	if err != nil {
+		return bad(err)
+	}
+	if e.Kind != ledger.KindKeyset {
+		return bad(fmt.Errorf("a %s entry", e.Kind))
+	}
+	body, err := r.blob(ctx, e.Body)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	k, err := ledger.ParseKeyset(body)
+	if err != nil {
+		return bad(err)
+	}
+	return k, nil
+}
+
+// openNote checks that a checkpoint is signed by the log's key and by nobody else, in the one spelling that signing gives:
+// the readers of notes elsewhere skip what they do not understand, and there a changed bit would go unseen.
+func openNote(data []byte, vkey string) error {
+	verifier, err := note.NewVerifier(vkey)
+	if err != nil {
+		return errors.New("checkpoint: no log key to check it with")
+	}
+	if _, err := ledger.OpenCheckpoint(data, verifier); err != nil {
+		return err
+	}
+	n, err := note.Open(data, note.VerifierList(verifier))
+	if err != nil || len(n.Sigs) != 1 {
+		return errors.New("checkpoint: not signed by the log's key")
+	}
+	sig, err := base64.StdEncoding.Strict().DecodeString(n.Sigs[0].Base64)
+	if err != nil || string(data) != n.Text+"\n— "+n.Sigs[0].Name+" "+base64.StdEncoding.EncodeToString(sig)+"\n" {
+		return errors.New("checkpoint: holds more than the log's own signature in its one spelling")
+	}
+	return nil
+}
+
+// findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.
+func (r *replay) findUnnamed() {
+	if len(r.faults) > 0 {
+		return
+	}
+	for i := range r.used {
+		if !r.used[i].Load() {
+			r.fault(Fault{Part: blobName(r.named[i]), Index: NoIndex, What: "nothing in the log names it"})
+		}
+	}
+}
+
+// conclude orders what was found and names the outcome.
+func (r *replay) conclude() Report {
+	slices.SortStableFunc(r.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
+	})
+	r.report.FaultCount = int64(len(r.faults))
+	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
+	r.report.Entries = r.kinds.list()
+	open := slices.ContainsFunc(r.report.Promises, func(k Kept) bool { return k.State == PromiseOpen })
+	switch {
+	case len(r.faults) > 0:
+		r.report.Outcome = Faulty
+	case r.trust == nil, open:
+		r.report.Outcome = NotAnchored
+	default:
+		r.report.Outcome = Equal
+	}
+	return r.report
+}
+
+// counter counts things by kind.
+type counter map[string]int64
+
+func (c counter) list() []KindCount {
+	out := []KindCount{}
+	for k, n := range c {
+		out = append(out, KindCount{k, n})
+	}
+	slices.SortFunc(out, func(a, b KindCount) int { return strings.Compare(a.Kind, b.Kind) })
+	return out
+}
+
+// isVendor reports whether a root set is the one that this build pins.
+func isVendor(d canon.Digest) bool { return d == verifier.VendorRoots().Digest() }

@@ -1,0 +1,207 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/assay-network/assay/internal/canon"
+)
+
+// ReportType is the type of the report document.
+const ReportType = "assay/replay/v1"
+
+// Outcome of a replay. The zero Outcome is invalid.
+type Outcome uint8
+
+const (
+	Equal       Outcome = iota + 1 // all is there, all was recomputed to the same bytes, and the keys are the trusted ones
+	Faulty                         // something is missing, false or came out otherwise
+	NotAnchored                    // as Equal, but nobody vouches for the keys, or a promise is not due yet
+)
+
+var outcomeNames = [...]string{Equal: "equal", Faulty: "fault", NotAnchored: "undecided"}
+
+func (o Outcome) String() string {
+	if o == 0 || int(o) >= len(outcomeNames) {
+		return fmt.Sprintf("Outcome(%d)", uint8(o))
+	}
+	return outcomeNames[o]
+}
+
+// MarshalText writes the outcome in words.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// ExitCode returns the exit status of a command that ends with this outcome.
+func (o Outcome) ExitCode() int {
+	switch o {
+	case Equal:
+		return 0
+	case NotAnchored:
+		return 3
+	}
+	return 1
+}
+
+// Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
+// whatever the number of workers, the machine and the day.
+type Report struct {
+	Type       string       `json:"type"`
+	Outcome    Outcome      `json:"outcome"`
+	Trust      string       `json:"trust"` // anchored, or not anchored
+	Origin     string       `json:"origin"`
+	Size       int64        `json:"size"` // entries, as the checkpoint says
+	Root       canon.Digest `json:"root,omitzero"`
+	Keys       []SeenKey    `json:"keys"`       // that the log shows
+	Roots      []SeenRoots  `json:"roots"`      // root sets that appraisals were made under
+	Entries    []KindCount  `json:"entries"`    // that were read, by kind
+	Unanswered int64        `json:"unanswered"` // evidence without a verdict
+	Appraisals Tally        `json:"appraisals"`
+	Verdicts   Tally        `json:"verdicts"`
+	Outcomes   []KindCount  `json:"outcomes"` // of the logged verdicts
+	Promises   []Kept       `json:"promises"`
+	First      *Fault       `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
+	FaultCount int64        `json:"fault_count"`
+	Faults     []Fault      `json:"faults"` // the first MaxFaults of them, in log order
+}
+
+// Words for [Report.Trust].
+const (
+	Anchored   = "anchored"
+	Unanchored = "not anchored"
+)
+
+// SeenKey is a key that the log shows.
+type SeenKey struct {
+	Use         string       `json:"use"`         // log, result or promise
+	Fingerprint canon.Digest `json:"fingerprint"` // SHA-256 of the SubjectPublicKeyInfo
+}
+
+// SeenRoots is a root set that appraisals were made under.
+type SeenRoots struct {
+	Digest     canon.Digest `json:"digest"`
+	Vendor     bool         `json:"vendor"` // it is the set that this build pins
+	Appraisals int64        `json:"appraisals"`
+}
+
+// KindCount counts things of one kind.
+type KindCount struct {
+	Kind  string `json:"kind"`
+	Count int64  `json:"count"`
+}
+
+// Tally counts what was recomputed.
+type Tally struct {
+	Logged          int64 `json:"logged"`
+	Replayed        int64 `json:"replayed"`         // recomputed, with whatever result
+	Differ          int64 `json:"differ"`           // of those, came out otherwise
+	NotReproducible int64 `json:"not_reproducible"` // made by rules that this build does not have
+}
+
+// NoIndex is the index of a fault that lies in no entry.
+const NoIndex = -1
+
+// Fault is one thing that is not as it should be. It is also the error of a reader that stops at the first.
+type Fault struct {
+	Part  string `json:"part"`          // of the export: checkpoint, tile/..., blob/..., or entry N, promise NAME, end of file
+	Index int64  `json:"index"`         // of the entry, or NoIndex
+	Kind  string `json:"kind,omitzero"` // of the entry
+	What  string `json:"what"`
+}
+
+func (f *Fault) Error() string { return f.Part + ": " + f.What }
+
+// Canonical returns the canonical bytes of the report.
+func (r Report) Canonical() ([]byte, error) { return canon.Marshal(r) }
+
+// Text renders the report for people. The last line says what was recomputed.
+func (r Report) Text() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s"+format+"\n", append([]any{name}, args...)...)
+	}
+	for _, s := range r.Roots {
+		if !s.Vendor {
+			fmt.Fprintf(&b, "NOT VENDOR ROOTS: %d appraisals under root set %s\n", s.Appraisals, s.Digest)
+		}
+	}
+	switch r.Outcome {
+	case Equal:
+		line("replay", "equal: every appraisal and verdict follows from its logged inputs")
+	case NotAnchored:
+		line("replay", "equal, but undecided: %s", r.undecided())
+	default:
+		line("replay", "fault: %s", counted(r.FaultCount, "fault"))
+	}
+	line("log", "%s", printable(r.Origin))
+	line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	line("trust", "%s", r.Trust)
+	for _, k := range r.Keys {
+		line("key", "%s %s", k.Fingerprint, k.Use)
+	}
+	for _, e := range r.Entries {
+		line("entries", "%d %s", e.Count, e.Kind)
+	}
+	for _, o := range r.Outcomes {
+		line("verdicts", "%d %s", o.Count, o.Kind)
+	}
+	if r.Unanswered > 0 {
+		line("unanswered", "%d submissions without a verdict", r.Unanswered)
+	}
+	for _, p := range r.Promises {
+		line("promise", "%s: %s: %s", p.State, printable(p.Name), p.What)
+	}
+	if r.First != nil {
+		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, printable(r.First.What))
+	}
+	for _, f := range r.Faults {
+		if f.Kind != "" {
+			line("fault", "%s, %s: %s", printable(f.Part), f.Kind, printable(f.What))
+		} else {
+			line("fault", "%s: %s", printable(f.Part), printable(f.What))
+		}
+	}
+	if more := r.FaultCount - int64(len(r.Faults)); more > 0 {
+		line("fault", "and %d more", more)
+	}
+	if n := r.Appraisals.NotReproducible + r.Verdicts.NotReproducible; n > 0 {
+		fmt.Fprintf(&b, "not reproducible with this build: %d\n", n)
+	}
+	fmt.Fprintf(&b, "replayed %d of %d, %d differ\n", r.Appraisals.Replayed+r.Verdicts.Replayed,
+		r.Appraisals.Logged+r.Verdicts.Logged, r.Appraisals.Differ+r.Verdicts.Differ)
+	return b.String()
+}
+
+// undecided says why an equal replay does not pass.
+func (r Report) undecided() string {
+	var why []string
+	if r.Trust != Anchored {
+		why = append(why, "not anchored, nobody vouches for these keys")
+	}
+	open := int64(0)
+	for _, p := range r.Promises {
+		if p.State == PromiseOpen {
+			open++
+		}
+	}
+	if open > 0 {
+		why = append(why, counted(open, "promise")+" not due yet")
+	}
+	return strings.Join(why, "; ")
+}
+
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// printable keeps a stranger's text from moving the reader's cursor.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return '?'
+		}
+		return r
+	}, s)
+}

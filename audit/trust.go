@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/ledger"
+)
+
+// TrustType is the type of the trust file.
+const TrustType = "assay/trust/v1"
+
+// Trust is whom an auditor believes about one log. It comes from elsewhere than the log: from a file that was made while
+// several sources could be asked, or from paper.
+type Trust struct {
+	Type string       `json:"type"`
+	Log  string       `json:"log"`  // verifier key of the checkpoints: origin+hash+key
+	Keys []ledger.Key `json:"keys"` // all keys that sign results and promises
+}
+
+// ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
+// right ones.
+func ParseTrust(name string, data []byte) (Trust, error) {
+	var t Trust
+	at, err := doc.Decode(name, data, &t)
+	if err != nil {
+		return Trust{}, err
+	}
+	if t.Type != TrustType {
+		return Trust{}, at.Errorf("/type", "type %.80q is not known to this build, want %q", t.Type, TrustType)
+	}
+	if _, _, err := ledger.ParseLogVKey(t.Log); err != nil {
+		return Trust{}, at.Errorf("/log", "%v", err)
+	}
+	if err := t.keyset().Validate(); err != nil {
+		return Trust{}, at.Errorf("/keys", "%v", err)
+	}
+	return t, nil
+}
+
+func (t Trust) keyset() ledger.Keyset {
+	return ledger.Keyset{Type: ledger.KeysetType, Log: t.Log, Keys: t.Keys}
+}
+
+// Marshal writes the trust file as YAML.
+func (t Trust) Marshal() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "type: %s\nlog: %q\nkeys:\n", t.Type, t.Log)
+	for _, k := range t.Keys {
+		fmt.Fprintf(&b, "  - use: %s\n    spki: %s\n", k.Use, base64.StdEncoding.EncodeToString(k.SPKI))
+	}
+	return []byte(b.String())
+}
+
+// Told is a keyset and who told it.
+type Told struct {
+	By     string // a URL, a file's name
+	Keyset ledger.Keyset
+}
+
+// TrustFrom makes a trust file of what at least two sources tell alike. It refuses sources that differ and names the
+// difference. That the sources do not tell one lie is for the caller: they should be run by different people and be
+// reached on different ways.
+func TrustFrom(sources ...Told) (Trust, error) {
+	if len(sources) < 2 {
+		return Trust{}, errors.New("trust: want at least two sources that agree")
+	}
+	first := sources[0]
+	for i, s := range sources {
+		if err := s.Keyset.Validate(); err != nil {
+			return Trust{}, fmt.Errorf("trust: %s: %w", s.By, err)
+		}
+		for _, earlier := range sources[:i] {
+			if earlier.By == s.By {
+				return Trust{}, fmt.Errorf("trust: %s is named twice: one source cannot confirm itself", s.By)
+			}
+		}
+		if d := differ(first.By, first.Keyset, s.By, s.Keyset); d != "" {
+			return Trust{}, fmt.Errorf("trust: sources differ: %s", d)
+		}
+	}
+	return Trust{TrustType, first.Keyset.Log, first.Keyset.Keys}, nil
+}
+
+// differ says in words where two keysets differ, or returns "". Order is no difference.
+func differ(nameA string, a ledger.Keyset, nameB string, b ledger.Keyset) string {
+	if a.Log != b.Log {
+		return fmt.Sprintf("log key of %s is %s, of %s %s", nameA, a.Log, nameB, b.Log)
+	}
+	if d := missing(nameA, a, nameB, b); d != "" {
+		return d
+	}
+	return missing(nameB, b, nameA, a)
+}
+
+// missing names the first key that a has and b lacks.
+func missing(nameA string, a ledger.Keyset, nameB string, b ledger.Keyset) string {
+	for _, k := range a.Keys {
+		same := func(o ledger.Key) bool { return o.Use == k.Use && slices.Equal(o.SPKI, k.SPKI) }
+		if !slices.ContainsFunc(b.Keys, same) {
+			return fmt.Sprintf("%s has the %s key %s, %s lacks it", nameA, k.Use, fingerprint(k.SPKI), nameB)
+		}
+	}
+	return ""
+}
