@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/vectors"
 )
@@ -93,7 +93,7 @@ func unhex(t testing.TB, s string) []byte {
 
 // TestLaunchDigestInputs changes one input at a time: each changes the digest, or is refused for its own reason.
 func TestLaunchDigestInputs(t *testing.T) {
-	image := firmware(goodSections(), 0x810c00)
+	image := mint.Firmware(goodSections(), 0x810c00)
 	good := func() sevsnp.Launch {
 		return sevsnp.Launch{OVMF: image, VCPUs: 2, VCPUType: "EPYC-Milan", Features: 1, VMM: sevsnp.QEMU,
 			Boot: &sevsnp.DirectBoot{Kernel: []byte("kernel"), Initrd: []byte("initrd"), Cmdline: "console=ttyS0"}}
@@ -129,10 +129,10 @@ func TestLaunchDigestInputs(t *testing.T) {
 		{"long command line", func(l *sevsnp.Launch) { l.Boot.Cmdline = strings.Repeat("a", sevsnp.MaxCmdline+1) }, "command line of"},
 		{"large kernel", func(l *sevsnp.Launch) { l.Boot.Kernel = make([]byte, sevsnp.MaxKernel+1) }, "kernel of"},
 		{"firmware without hashes section", func(l *sevsnp.Launch) {
-			l.OVMF = firmware(goodSections()[:3], 0x810c00)
+			l.OVMF = mint.Firmware(goodSections()[:3], 0x810c00)
 		}, "no place for its hash"},
-		{"firmware without hashes table", func(l *sevsnp.Launch) { l.OVMF = firmware(goodSections(), 0) }, "no place for its hash"},
-		{"hashes table crosses its page", func(l *sevsnp.Launch) { l.OVMF = firmware(goodSections(), 0x810f80) }, "crosses"},
+		{"firmware without hashes table", func(l *sevsnp.Launch) { l.OVMF = mint.Firmware(goodSections(), 0) }, "no place for its hash"},
+		{"hashes table crosses its page", func(l *sevsnp.Launch) { l.OVMF = mint.Firmware(goodSections(), 0x810f80) }, "crosses"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := good()
@@ -160,7 +160,7 @@ func TestLaunchDigestSVSM(t *testing.T) {
 	digest := func(typ uint32) [48]byte {
 		d, err := sevsnp.LaunchDigest(sevsnp.Launch{VCPUs: 1, VCPUType: "EPYC", Features: 1, VMM: sevsnp.QEMU,
 			OVMFHash: new([48]byte), // the images differ in the type; only what follows them is compared
-			OVMF:     firmware([]sevsnp.Section{{0x800000, 0x1000, typ}}, 0)})
+			OVMF:     mint.Firmware([]sevsnp.Section{{0x800000, 0x1000, typ}}, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,48 +199,6 @@ func goodSections() []sevsnp.Section {
 	return []sevsnp.Section{{0x800000, 0x9000, 1}, {0x80d000, 0x1000, 2}, {0x80e000, 0x1000, 3}, {0x810000, 0x1000, 0x10}}
 }
 
-// firmware builds the last page of an image with the given sections; hashes is the address of the kernel hashes table.
-func firmware(sections []sevsnp.Section, hashes uint32) []byte {
-	le := binary.LittleEndian
-	meta := le.AppendUint32([]byte("ASEV"), uint32(16+12*len(sections)))
-	meta = le.AppendUint32(le.AppendUint32(meta, 1), uint32(len(sections)))
-	for _, s := range sections {
-		meta = le.AppendUint32(le.AppendUint32(le.AppendUint32(meta, s.Base), s.Size), s.Type)
-	}
-	return withTable(meta, entry("7255371f-3a3b-4b04-927b-1da6efa8d454", hashes, 0x400),
-		entry("00f771de-1a7e-4fcb-890e-68c77e2fb44e", 0x80b004), entry("dc886566-984a-4798-a75e-5585a7bf67cc", metadataOffset))
-}
-
-const metadataOffset = 2048
-
-// withTable builds a page that holds the metadata 2048 bytes before its end, and the table of GUIDs.
-func withTable(metadata []byte, entries ...[]byte) []byte {
-	page := make([]byte, 4096)
-	copy(page[4096-metadataOffset:], metadata)
-	list := slices.Concat(entries...)
-	list = append(list, entry("96b582de-1fb2-45f7-baea-a366c55a082d")...)
-	binary.LittleEndian.PutUint16(list[len(list)-18:], uint16(len(list)))
-	copy(page[4096-32-len(list):], list)
-	return page
-}
-
-func entry(guid string, words ...uint32) []byte {
-	le := binary.LittleEndian
-	var b []byte
-	for _, w := range words {
-		b = le.AppendUint32(b, w)
-	}
-	b = le.AppendUint16(b, uint16(4*len(words)+18))
-	g, err := hex.DecodeString(strings.ReplaceAll(guid, "-", ""))
-	if err != nil {
-		panic(err)
-	}
-	slices.Reverse(g[0:4])
-	slices.Reverse(g[4:6])
-	slices.Reverse(g[6:8])
-	return append(b, g...)
-}
-
 func TestParseOVMF(t *testing.T) {
 	for _, file := range []string{amdSev, ovmfX64} {
 		o, err := sevsnp.ParseOVMF(vectors.Read(t, file))
@@ -254,15 +212,15 @@ func TestParseOVMF(t *testing.T) {
 }
 
 func TestParseOVMFFaults(t *testing.T) {
-	good := firmware(goodSections(), 0x810c00)
+	good := mint.Firmware(goodSections(), 0x810c00)
 	if _, err := sevsnp.ParseOVMF(good); err != nil {
 		t.Fatal(err)
 	}
-	const metadata = 4096 - metadataOffset
+	const metadata = 4096 - mint.MetadataOffset
 	put32 := func(offset int, v uint32) func([]byte) {
 		return func(b []byte) { binary.LittleEndian.PutUint32(b[offset:], v) }
 	}
-	sections := func(s ...sevsnp.Section) []byte { return firmware(s, 0) }
+	sections := func(s ...sevsnp.Section) []byte { return mint.Firmware(s, 0) }
 	for _, c := range []struct {
 		name   string
 		image  []byte
@@ -278,12 +236,12 @@ func TestParseOVMFFaults(t *testing.T) {
 		{"table of half an entry", good, func(b []byte) { binary.LittleEndian.PutUint16(b[4096-50:], 18+17) }, "left over"},
 		{"entry shorter than its GUID", good, func(b []byte) { binary.LittleEndian.PutUint16(b[4096-50-18:], 17) }, "entry of 17 bytes"},
 		{"entry longer than the table", good, func(b []byte) { binary.LittleEndian.PutUint16(b[4096-50-18:], 500) }, "entry of 500 bytes"},
-		{"entry twice", withTable(nil, entry("00f771de-1a7e-4fcb-890e-68c77e2fb44e", 1), entry("00f771de-1a7e-4fcb-890e-68c77e2fb44e", 2)), nil, "second entry"},
-		{"entry without its word", withTable(nil, entry("00f771de-1a7e-4fcb-890e-68c77e2fb44e")), nil, "reset block: 0 bytes"},
-		{"no metadata", withTable(nil, entry("00f771de-1a7e-4fcb-890e-68c77e2fb44e", 1)), nil, "no SEV metadata"},
-		{"metadata before the image", withTable(nil, entry("dc886566-984a-4798-a75e-5585a7bf67cc", 4097)), nil, "SEV metadata 4097 bytes"},
-		{"metadata far before the image", withTable(nil, entry("dc886566-984a-4798-a75e-5585a7bf67cc", 0xffffffff)), nil, "SEV metadata 4294967295 bytes"},
-		{"metadata in the reset vector", withTable(nil, entry("dc886566-984a-4798-a75e-5585a7bf67cc", 15)), nil, "SEV metadata 15 bytes"},
+		{"entry twice", mint.FirmwareTable(nil, mint.FirmwareEntry("00f771de-1a7e-4fcb-890e-68c77e2fb44e", 1), mint.FirmwareEntry("00f771de-1a7e-4fcb-890e-68c77e2fb44e", 2)), nil, "second entry"},
+		{"entry without its word", mint.FirmwareTable(nil, mint.FirmwareEntry("00f771de-1a7e-4fcb-890e-68c77e2fb44e")), nil, "reset block: 0 bytes"},
+		{"no metadata", mint.FirmwareTable(nil, mint.FirmwareEntry("00f771de-1a7e-4fcb-890e-68c77e2fb44e", 1)), nil, "no SEV metadata"},
+		{"metadata before the image", mint.FirmwareTable(nil, mint.FirmwareEntry("dc886566-984a-4798-a75e-5585a7bf67cc", 4097)), nil, "SEV metadata 4097 bytes"},
+		{"metadata far before the image", mint.FirmwareTable(nil, mint.FirmwareEntry("dc886566-984a-4798-a75e-5585a7bf67cc", 0xffffffff)), nil, "SEV metadata 4294967295 bytes"},
+		{"metadata in the reset vector", mint.FirmwareTable(nil, mint.FirmwareEntry("dc886566-984a-4798-a75e-5585a7bf67cc", 15)), nil, "SEV metadata 15 bytes"},
 		{"metadata signature", good, func(b []byte) { b[metadata] = 'X' }, `signature "XSEV"`},
 		{"metadata version", good, put32(metadata+8, 2), "version 2 is not known"},
 		{"no section", good, put32(metadata+12, 0), "0 sections"},
@@ -314,8 +272,8 @@ func TestParseOVMFFaults(t *testing.T) {
 }
 
 func FuzzParseOVMF(f *testing.F) {
-	f.Add(firmware(goodSections(), 0x810c00))
-	f.Add(withTable(nil, entry("dc886566-984a-4798-a75e-5585a7bf67cc", 0xffffffff)))
+	f.Add(mint.Firmware(goodSections(), 0x810c00))
+	f.Add(mint.FirmwareTable(nil, mint.FirmwareEntry("dc886566-984a-4798-a75e-5585a7bf67cc", 0xffffffff)))
 	f.Fuzz(func(t *testing.T, tail []byte) {
 		// Tables stand at the end of whole pages; what the fuzzer finds is put there.
 		image := make([]byte, (len(tail)+4095)/4096*4096)
@@ -341,7 +299,7 @@ func FuzzParseOVMF(f *testing.F) {
 
 // BenchmarkLaunchDigest is a guest of 8 vCPUs on 4 MiB of firmware, with a kernel. The bare work is hashing the firmware.
 func BenchmarkLaunchDigest(b *testing.B) {
-	image := append(make([]byte, 4<<20-4096), firmware(goodSections(), 0x810c00)...)
+	image := append(make([]byte, 4<<20-4096), mint.Firmware(goodSections(), 0x810c00)...)
 	l := sevsnp.Launch{OVMF: image, VCPUs: 8, VCPUType: "EPYC-Milan", Features: 1, VMM: sevsnp.QEMU, Boot: &sevsnp.DirectBoot{}}
 	b.Run("digest", func(b *testing.B) {
 		for b.Loop() {
