@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
-	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
-	"strings"
 )
 
 // begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
@@ -180,11 +179,6 @@ func readGiven(ctx context.Context, tx *Tx) (map[string]bool, error) {
 		before[kind+" "+canon.Hex(digest).String()] = true
 	}
 	return before, rows.Err()
-}
-
-// expectBase is what the appraiser expects of every submission.
-func (s *Server) expectBase() attest.Expect {
-	return attest.Expect{Type: attest.ExpectType, DenyListKeys: s.given.denyListKeys}
 }
 
 func digestOf(r io.Reader) (d canon.Digest, err error) {

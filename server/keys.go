@@ -38,7 +38,9 @@ type key struct {
 
 func (k key) Public() crypto.PublicKey { return k.public }
 
-func (k key) Sign(message []byte) ([]byte, error) { return k.signer.SignMessage(bytes.NewReader(message)) }
+func (k key) Sign(message []byte) ([]byte, error) {
+	return k.signer.SignMessage(bytes.NewReader(message))
+}
 
 // noteKey signs checkpoints. It is a [note.Signer].
 type noteKey struct {

@@ -1,19 +1,14 @@
 package server
 
-import (
-	"time"
-
-	"github.com/assay-network/assay/attest"
-)
+import "time"
 
 // Limits on what callers may ask and what the server takes on.
 const (
-	MaxJSON        = 64 << 10 // bytes of a JSON request
-	MaxHeader      = 16 << 10 // bytes of a request's header
-	MaxPage        = 256      // rows of one answer
-	MaxSetting     = 1 << 20  // bytes of a policy or a list of reference values
-	MaxVerifyAtOnce= 4        // anonymous appraisals at one time
-	maxBody        = attest.MaxBundle + 2
+	MaxJSON         = 64 << 10 // bytes of a JSON request
+	MaxHeader       = 16 << 10 // bytes of a request's header
+	MaxPage         = 256      // rows of one answer
+	MaxSetting      = 1 << 20  // bytes of a policy or a list of reference values
+	MaxVerifyAtOnce = 4        // anonymous appraisals at one time
 )
 
 // Periods.

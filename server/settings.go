@@ -21,19 +21,19 @@ import (
 
 // Settings is all that an operator chooses. What is not here is a named constant.
 type Settings struct {
-	Data             string        // folder of the keys and, by default, of the database; made if need be
-	Database         string        // sqlite:PATH or postgres://…; empty: the SQLite file assay.db in Data
-	Listen           string        // host:port to listen on, port 0 for any; empty: the caller serves the handler
-	Origin           string        // scheme://host[:port] that agents use and evidence names; empty: that of Listen
-	TLSCertificate   string        // PEM file, with its chain; empty: plain HTTP, which only this machine may use
-	TLSKey           string        // PEM file
-	LogName          string        // name of the log in its checkpoints, fixed at the first start; empty: HOST[:PORT]/log
-	Policy           string        // built-in policy, or a file; empty: confidential-cpu
-	Roots            string        // folder of root files that replaces the vendors' pinned roots; empty: those
-	References       []string      // files of reference values (assay/references/v1)
-	Collateral       string        // folder of collateral files, told apart by content; empty: none
-	DenyListKeys     []string      // PEM files of public keys whose deny lists are believed
-	Interval         time.Duration // between two checkpoints; zero: DefaultInterval
+	Data            string        // folder of the keys and, by default, of the database; made if need be
+	Database        string        // sqlite:PATH or postgres://…; empty: the SQLite file assay.db in Data
+	Listen          string        // host:port to listen on, port 0 for any; empty: the caller serves the handler
+	Origin          string        // scheme://host[:port] that agents use and evidence names; empty: that of Listen
+	TLSCertificate  string        // PEM file, with its chain; empty: plain HTTP, which only this machine may use
+	TLSKey          string        // PEM file
+	LogName         string        // name of the log in its checkpoints, fixed at the first start; empty: HOST[:PORT]/log
+	Policy          string        // built-in policy, or a file; empty: confidential-cpu
+	Roots           string        // folder of root files that replaces the vendors' pinned roots; empty: those
+	References      []string      // files of reference values (assay/references/v1)
+	Collateral      string        // folder of collateral files, told apart by content; empty: none
+	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
+	Interval        time.Duration // between two checkpoints; zero: DefaultInterval
 	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost
 }
 

@@ -1,0 +1,365 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	stdjson "encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/verifier"
+)
+
+// Media types.
+const (
+	jsonType     = "application/json"
+	envelopeType = "application/vnd.dsse.envelope.v1+json"
+	binaryType   = "application/octet-stream"
+	textType     = "text/plain; charset=utf-8"
+)
+
+// Security schemes: which secret an operation asks for. The description that callers read and the check are one.
+const (
+	schemeNode  = "node"  // a node's credential
+	schemeAdmin = "admin" // an admin token
+)
+
+// Inputs and answers of operations. What travels as JSON is package client's to define.
+type (
+	empty         struct{}
+	answer[T any] struct{ Body T }
+	rawBody       struct {
+		ContentType string `header:"Content-Type"`
+		Body        []byte
+	}
+	joinInput struct {
+		Body client.JoinRequest
+	}
+	challengeInput struct {
+		Body client.ChallengeRequest
+	}
+	evidenceInput struct {
+		RawBody []byte `contentType:"application/vnd.dsse.envelope.v1+json"`
+	}
+	resultInput struct {
+		Evidence string `path:"evidence" doc:"SHA-256 of the submitted bytes, lower-case hex"`
+	}
+	nodesInput struct {
+		After string `query:"after" doc:"id of a node: the page begins after it"`
+	}
+	nodeInput struct {
+		Node string `path:"node"`
+	}
+	blobInput struct {
+		Digest string `path:"digest" doc:"SHA-256, lower-case hex"`
+	}
+	entriesInput struct {
+		From int64 `query:"from" minimum:"0" doc:"index of the first entry"`
+	}
+	verifyInput struct {
+		Type       string `query:"type" doc:"bundle or sev-snp; absent: told from the bytes"`
+		Policy     string `query:"policy" doc:"a built-in policy; absent: the server's own"`
+		Nonce      string `query:"nonce" doc:"the challenge that a bundle must answer, 32 bytes in hex"`
+		ReportData string `query:"report_data" doc:"what REPORT_DATA of a raw report must hold, 64 bytes in hex"`
+		RawBody    []byte `contentType:"application/octet-stream"`
+	}
+)
+
+// routes builds the interface and its description.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	format := huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
+	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	schemas.RegisterTypeAlias(reflect.TypeFor[jsontext.Value](), reflect.TypeFor[verifier.Appraisal]())
+	bearer := func(about string) *huma.SecurityScheme {
+		return &huma.SecurityScheme{Type: "http", Scheme: "bearer", Description: about}
+	}
+	api := humago.New(mux, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Assay", Version: "1", Description: "Challenges, evidence, verdicts, and the log that holds them."},
+			Servers: []*huma.Server{{URL: s.origin}},
+			Components: &huma.Components{Schemas: schemas, SecuritySchemes: map[string]*huma.SecurityScheme{
+				schemeNode: bearer("credential of a node"), schemeAdmin: bearer("admin token"),
+			}},
+		},
+		Formats: map[string]huma.Format{jsonType: format, "json": format}, DefaultFormat: jsonType,
+		Transformers: []huma.Transformer{humaProblem},
+	})
+	api.UseMiddleware(s.door)
+	s.nodeOperations(api)
+	s.publicOperations(api)
+	s.adminOperations(api)
+	s.logRoutes(mux, api)
+	mux.HandleFunc("GET /openapi.json", describe(api.OpenAPI()))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(codeNotFound, "no such path").write(w) })
+	return s.around(mux)
+}
+
+func (s *Server) nodeOperations(api huma.API) {
+	register(s, api, operation(http.MethodPost, "/v1/challenges", "challenge", "Ask for a challenge", http.StatusCreated, MaxJSON, schemeNode),
+		func(ctx context.Context, in *challengeInput) (*answer[client.Challenged], error) {
+			return answered(s.challenge(ctx, callerOf(ctx).node, in.Body.Renter))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/evidence", "submit", "Submit evidence and get a promise", http.StatusAccepted, attest.MaxBundle, schemeNode),
+		func(ctx context.Context, in *evidenceInput) (*answer[client.Submitted], error) {
+			// The buffer is the framework's, and used again.
+			return answered(s.submit(ctx, callerOf(ctx).node, bytes.Clone(in.RawBody)))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/results/{evidence}", "result", "Ask what became of evidence", http.StatusOK, 0, schemeNode, schemeAdmin),
+		func(ctx context.Context, in *resultInput) (*answer[client.Result], error) {
+			evidence, err := canon.ParseDigest(in.Evidence)
+			if err != nil {
+				return nil, refuse(codeMalformed, "%v", err)
+			}
+			return answered(s.result(ctx, callerOf(ctx), evidence))
+		})
+}
+
+func (s *Server) publicOperations(api huma.API) {
+	register(s, api, operation(http.MethodPost, "/v1/nodes", "join", "Join with a one-time token", http.StatusCreated, MaxJSON),
+		func(ctx context.Context, in *joinInput) (*answer[client.Joined], error) {
+			return answered(s.join(ctx, in.Body.Token))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/verify", "verify", "Have evidence judged; nothing is stored or fetched", http.StatusOK, attest.MaxBundle),
+		func(_ context.Context, in *verifyInput) (*answer[looked], error) {
+			return answered(s.verify(look{in.Type, in.Policy, in.Nonce, in.ReportData}, bytes.Clone(in.RawBody)))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
+	keys := operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys", http.StatusOK, 0)
+	keys.Responses = responses(http.StatusOK, jsonType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[ledger.Keyset](), true, ""))
+	register(s, api, keys, func(context.Context, *empty) (*rawBody, error) {
+		data, err := canon.Marshal(s.keyset)
+		return &rawBody{jsonType, data}, err
+	})
+}
+
+func (s *Server) adminOperations(api huma.API) {
+	register(s, api, operation(http.MethodPost, "/v1/join-tokens", "joinToken", "Make a token that lets one node in", http.StatusCreated, MaxJSON, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*answer[client.JoinToken], error) {
+			return answered(s.newJoinToken(ctx))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/nodes", "nodes", "List nodes", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, in *nodesInput) (*answer[client.Nodes], error) {
+			return answered(s.nodes(ctx, in.After))
+		})
+	register(s, api, operation(http.MethodDelete, "/v1/nodes/{node}", "revoke", "Revoke a node", http.StatusNoContent, 0, schemeAdmin),
+		func(ctx context.Context, in *nodeInput) (*empty, error) { return &empty{}, s.revoke(ctx, in.Node) })
+	register(s, api, operation(http.MethodGet, "/v1/entries", "entries", "Read the log's entries", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, in *entriesInput) (*answer[client.Entries], error) {
+			found, err := s.store.Entries(ctx, in.From, MaxPage)
+			if err != nil {
+				return nil, err
+			}
+			entries, err := s.open(ctx, found)
+			return answered(client.Entries{Entries: entries}, err)
+		})
+	blob := operation(http.MethodGet, "/v1/blobs/{digest}", "blob", "Read the bytes of a digest", http.StatusOK, 0, schemeAdmin)
+	blob.Responses = responses(http.StatusOK, binaryType, &huma.Schema{Type: huma.TypeString, Format: "binary"})
+	register(s, api, blob, func(ctx context.Context, in *blobInput) (*rawBody, error) {
+		digest, err := canon.ParseDigest(in.Digest)
+		if err != nil {
+			return nil, refuse(codeMalformed, "%v", err)
+		}
+		data, err := s.store.Blob(ctx, digest)
+		return &rawBody{binaryType, data}, err
+	})
+}
+
+// operation describes one route. limit bounds the body in bytes; schemes are the secrets that are good for it, of which
+// a caller needs one; none: it is open to anybody.
+func operation(method, path, id, summary string, status int, limit int64, schemes ...string) huma.Operation {
+	op := huma.Operation{
+		Method: method, Path: path, OperationID: id, Summary: summary, DefaultStatus: status,
+		// huma refuses a body of the very size that it is told.
+		MaxBodyBytes: limit + 1, BodyReadTimeout: RequestTimeout,
+		// The strict decoder says more than a schema, with line and column.
+		SkipValidateBody: true,
+		Responses:        map[string]*huma.Response{},
+	}
+	for _, scheme := range schemes {
+		op.Security = append(op.Security, map[string][]string{scheme: {}})
+	}
+	return op
+}
+
+func responses(status int, mediaType string, schema *huma.Schema) map[string]*huma.Response {
+	return map[string]*huma.Response{strconv.Itoa(status): {
+		Description: http.StatusText(status), Content: map[string]*huma.MediaType{mediaType: {Schema: schema}},
+	}}
+}
+
+// register adds an operation whose errors become problem documents.
+func register[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	op.Responses["default"] = responses(0, problemType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problemDocument](), true, ""))["0"]
+	op.Responses["default"].Description = "Refusal (RFC 9457)"
+	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, s.problemOf(ctx, op.Method+" "+op.Path, err)
+		}
+		return out, nil
+	})
+}
+
+func answered[T any](body T, err error) (*answer[T], error) { return &answer[T]{body}, err }
+
+type callerKey struct{}
+
+// callerOf returns who a request comes from; the door has put it there.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// door looks at each request before its body is read: first that it is not announced as too large, then who it is from.
+func (s *Server) door(ctx huma.Context, next func(huma.Context)) {
+	op := ctx.Operation()
+	r, w := humago.Unwrap(ctx)
+	if r.ContentLength >= op.MaxBodyBytes && r.ContentLength > 0 {
+		refuse(codeTooLarge, "%d bytes, at most %d", r.ContentLength, op.MaxBodyBytes-1).write(w)
+		return
+	}
+	if len(op.Security) == 0 {
+		next(ctx)
+		return
+	}
+	c, err := s.authenticate(r)
+	if err == nil && !allowed(op, c) {
+		err = refuse(codeForbidden, "want the credential of: %s", schemes(op))
+	}
+	if err != nil {
+		s.problemOf(r.Context(), op.Method+" "+op.Path, err).write(w)
+		return
+	}
+	next(huma.WithValue(ctx, callerKey{}, c))
+}
+
+func (s *Server) authenticate(r *http.Request) (caller, error) {
+	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return caller{}, errCredential
+	}
+	_, c, err := checkSecret(r.Context(), s.store.db.Reader(), text, s.time())
+	if err == nil && c.use == useJoin {
+		err = errCredential // a join token is spent in a body, and opens nothing else
+	}
+	return c, err
+}
+
+func allowed(op *huma.Operation, c caller) bool {
+	for _, one := range op.Security {
+		if _, ok := one[c.use]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func schemes(op *huma.Operation) string {
+	var names []string
+	for _, one := range op.Security {
+		for name := range one {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// logRoutes serves the log as static files (C2SP tlog-tiles). A complete tile never changes, and is cached for ever.
+func (s *Server) logRoutes(mux *http.ServeMux, api huma.API) {
+	static := func(pattern, path, id, summary, mediaType string, params []*huma.Param, read func(w http.ResponseWriter, r *http.Request) ([]byte, error)) {
+		api.OpenAPI().AddOperation(&huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary, Parameters: params,
+			Responses: responses(http.StatusOK, mediaType, &huma.Schema{Type: huma.TypeString})})
+		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
+			data, err := read(w, r)
+			if err != nil {
+				w.Header().Set("Cache-Control", "no-store")
+				s.problemOf(r.Context(), "GET "+path, err).write(w)
+				return
+			}
+			w.Header().Set("Content-Type", mediaType)
+			w.Write(data) // who does not read it has gone
+		})
+	}
+	static("/log/checkpoint", "/log/checkpoint", "checkpoint", "The newest signed checkpoint", textType, nil,
+		func(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+			w.Header().Set("Cache-Control", "no-cache")
+			return s.Source().Checkpoint(r.Context())
+		})
+	static("/log/tile/{tile...}", "/log/tile/{tile}", "tile", "A tile, as C2SP tlog-tiles has it", binaryType,
+		[]*huma.Param{{Name: "tile", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "LEVEL/INDEX or entries/INDEX, with slashes"}},
+		func(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+			t, err := ledger.ParseTilePath("tile/" + r.PathValue("tile"))
+			if err != nil {
+				return nil, refuse(codeNotFound, "%v", err)
+			}
+			published, err := s.store.Published(r.Context())
+			if err != nil {
+				return nil, err
+			}
+			if !t.In(published.Size) {
+				return nil, refuse(codeNotFound, "the tree of size %d does not have it", published.Size)
+			}
+			if t.Width == ledger.TileWidth {
+				w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+			} else {
+				w.Header().Set("Cache-Control", "public, max-age=60")
+			}
+			return s.Source().Tile(r.Context(), t)
+		})
+}
+
+// describe serves the OpenAPI document, which is written once.
+func describe(api *huma.OpenAPI) http.HandlerFunc {
+	data, err := stdjson.Marshal(api)
+	if err != nil {
+		panic("server: internal error: OpenAPI: " + err.Error())
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		w.Write(data) // who does not read it has gone
+	}
+}
+
+// around is what every request goes through: a bounded time, no sniffing, no caching unless somebody says so, and a panic
+// that ends one request and not the process.
+func (s *Server) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
+		defer cancel()
+		defer func() {
+			if fault := recover(); fault != nil {
+				s.log.Error("a request failed", "alarm", true, "request", r.Method+" "+r.URL.Path, "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
+				refuse(codeInternal, "the fault is logged").write(w)
+			}
+		}()
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func writeJSON(w io.Writer, v any) error { return json.MarshalWrite(w, v) }
+
+// readJSON is the loader of all documents that people and programs write.
+func readJSON(data []byte, v any) error {
+	_, err := doc.Decode("body.json", data, v)
+	return err
+}

@@ -1,0 +1,287 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/sqldb"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// appraiseLoop decides what was taken until the context ends. It looks at once when this process took something, and
+// from time to time for what another one did.
+func (s *Server) appraiseLoop(ctx context.Context) {
+	tick := time.NewTicker(appraiserPoll)
+	defer tick.Stop()
+	for {
+		if err := s.appraiseDue(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("appraising failed", "alarm", true, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.taken:
+		case <-tick.C:
+		}
+	}
+}
+
+// appraiseDue decides every submission that is due. One that cannot be stored is put off, and the others go on.
+func (s *Server) appraiseDue(ctx context.Context) error {
+	for {
+		due, err := s.due(ctx)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		for _, evidence := range due {
+			err := s.decide(ctx, evidence)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.Is(err, sqldb.ErrExists):
+				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.
+			case err != nil:
+				s.log.Error("appraisal put off", "alarm", true, "evidence", evidence.String(), "error", err)
+				if err := s.putOff(ctx, evidence); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (s *Server) due(ctx context.Context) ([]canon.Digest, error) {
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT evidence FROM submission WHERE due <= $1 ORDER BY due, evidence LIMIT $2`,
+		int64(s.time()), appraiserBatch)
+	if err != nil {
+		return nil, fmt.Errorf("look for submissions: %w", err)
+	}
+	defer rows.Close()
+	var out []canon.Digest
+	for rows.Next() {
+		var b []byte
+		if err := rows.Scan(&b); err != nil {
+			return nil, fmt.Errorf("look for submissions: %w", err)
+		}
+		out = append(out, canon.Digest(b))
+	}
+	return out, rows.Err()
+}
+
+func (s *Server) putOff(ctx context.Context, evidence canon.Digest) error {
+	return s.store.Tx(ctx, func(tx *Tx) error {
+		_, err := tx.SQL.ExecContext(ctx, `UPDATE submission SET due = $1 WHERE evidence = $2 AND state = 'received'`,
+			int64(s.time()+seconds(RetryAppraisal)), evidence[:])
+		return err
+	})
+}
+
+// takenEvidence is a submission that waits for its verdict.
+type takenEvidence struct {
+	digest    canon.Digest
+	data      []byte
+	node      string
+	challenge attest.Challenge
+}
+
+func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenEvidence, err error) {
+	t.digest = evidence
+	var body []byte
+	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT submission.node, challenge.body FROM submission JOIN challenge ON challenge.id = submission.challenge
+		WHERE evidence = $1`, evidence[:]).Scan(&t.node, &body)
+	if err != nil {
+		return t, fmt.Errorf("read a submission: %w", err)
+	}
+	if t.data, err = s.store.Blob(ctx, evidence); err != nil {
+		return t, err
+	}
+	document, err := s.store.Blob(ctx, canon.Digest(body))
+	if err != nil {
+		return t, err
+	}
+	return t, canon.Unmarshal(document, &t.challenge)
+}
+
+// judgement is what the rule rooms said of a submission, ready to be stored.
+type judgement struct {
+	expect    []byte
+	appraisal []byte
+	verdict   policy.Verdict
+	enrol     []attest.Identity // what the node is enrolled with, where this is its first accepted evidence
+}
+
+// decide appraises one submission and commits the result, unless another process has done so.
+func (s *Server) decide(ctx context.Context, evidence canon.Digest) error {
+	t, err := s.loadTaken(ctx, evidence)
+	if err != nil {
+		return err
+	}
+	now := s.time()
+	j, err := s.judge(ctx, t, now)
+	if err != nil {
+		return err
+	}
+	done := false
+	err = s.store.Tx(ctx, func(tx *Tx) error {
+		done, err = s.conclude(ctx, tx, t, j, now)
+		return err
+	})
+	if err == nil && done {
+		s.log.Info("verdict", "verdict", j.verdict.Outcome.String(), "node", t.node, "evidence", evidence.Short(), "policy", j.verdict.Policy.Name)
+	}
+	return err
+}
+
+// judge runs the two pure functions over the submission and what this server knows itself. A rule room that fails is our
+// fault and never the provider's: the verdict is then undecided, reason internal, and the evidence stays in the store for
+// us to look at.
+func (s *Server) judge(ctx context.Context, t takenEvidence, now canon.Time) (j judgement, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.alarm(t.digest, fault)
+			appraisal, verdict := failed(t.digest, now, s.given.policy)
+			j = judgement{verdict: verdict}
+			j.appraisal, err = appraisal.Canonical()
+		}
+	}()
+	o, err := verifier.Open(verifier.TypeBundle, t.data)
+	if err != nil {
+		return j, err
+	}
+	c := s.newCase(now)
+	c.Expect.Challenge = &t.challenge
+	enrolled, err := s.devices(ctx, `node = $1`, t.node)
+	if err != nil {
+		return j, err
+	}
+	for _, h := range enrolled {
+		c.Expect.Enrolled = append(c.Expect.Enrolled, h.Identity)
+	}
+	shown := verifier.Identities(o, c)
+	for _, id := range shown {
+		holders, err := s.devices(ctx, `kind = $1 AND value = $2 AND node <> $3`, id.Kind, []byte(id.Value), t.node)
+		if err != nil {
+			return j, err
+		}
+		c.Expect.Registry = append(c.Expect.Registry, holders...)
+	}
+	if j.expect, err = canon.Marshal(c.Expect); err != nil {
+		return j, err
+	}
+	appraisal := s.appraise(o, c)
+	j.verdict = policy.Decide(appraisal.Claims, s.given.policy, now)
+	if j.appraisal, err = appraisal.Canonical(); err != nil {
+		return j, err
+	}
+	unique := appraisal.Claims.Find("set.device-unique", "set")
+	if j.verdict.Outcome == policy.Accept && len(enrolled) == 0 && unique != nil && unique.Status == claim.Affirmed {
+		j.enrol = shown
+	}
+	return j, nil
+}
+
+// newCase returns what every appraisal at a time is given.
+func (s *Server) newCase(at canon.Time) attest.Case {
+	return attest.Case{
+		Expect:     attest.Expect{Type: attest.ExpectType, DenyListKeys: s.given.denyListKeys},
+		References: s.given.references, Collateral: s.given.collateral, Roots: s.given.roots, At: at, Memory: s.memory,
+	}
+}
+
+func (s *Server) alarm(evidence canon.Digest, fault any) {
+	s.log.Error("a rule room failed", "alarm", true, "evidence", evidence.String(), "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
+}
+
+// failed returns what is said of evidence that this build failed on.
+func failed(evidence canon.Digest, at canon.Time, by *policy.Policy) (verifier.Appraisal, policy.Verdict) {
+	why := claim.Because(claim.Internal, "this build failed on the evidence, which is not to blame")
+	a := verifier.Appraisal{
+		Type: verifier.AppraisalType, Rules: []verifier.RoomRules{}, AsOf: at, Claims: claim.Set{}, Needs: []attest.Need{},
+		Inputs: []verifier.Input{{Kind: verifier.InputEvidence, Digest: evidence}},
+	}
+	a.Claims.Unknown("bundle.structure", "node", why)
+	v := policy.Verdict{
+		Type: policy.VerdictType, Rules: policy.Rules, Outcome: policy.Undecided, Scope: policy.ScopeFull, AsOf: at,
+		Policy: policy.Named{Name: by.Name(), Digest: by.Digest()},
+		Reasons: []policy.Reason{{
+			Claim: "bundle.structure", Subject: "node", Status: claim.Unknown, Observed: string(why),
+			Fix: "nothing that a provider could do: the operator was alarmed and has the evidence", Who: claim.Relying,
+		}},
+	}
+	return a, v
+}
+
+// conclude stores a judgement and its entries, and enrols devices. It reports whether it was the first to do so.
+func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgement, now canon.Time) (bool, error) {
+	if j.expect != nil {
+		tx.PutBlob(j.expect)
+	}
+	appraisal := tx.PutBlob(j.appraisal)
+	payload, err := canon.Marshal(policy.Result{
+		Type: policy.ResultType, Build: s.build, Evidence: t.digest, Appraisal: appraisal, Policy: s.given.policy.Digest(), Verdict: j.verdict,
+	})
+	if err != nil {
+		return false, err
+	}
+	env, err := ledger.Seal(policy.ResultType, payload, s.keys.result)
+	if err != nil {
+		return false, err
+	}
+	text, err := canon.Marshal(env)
+	if err != nil {
+		return false, err
+	}
+	result := tx.PutBlob(text)
+	done, err := tx.SQL.ExecContext(ctx, `UPDATE submission SET state = 'decided', due = NULL, appraisal = $1, result = $2, outcome = $3, decided = $4
+		WHERE evidence = $5 AND state = 'received'`, appraisal[:], result[:], j.verdict.Outcome.String(), int64(now), t.digest[:])
+	if err != nil {
+		return false, fmt.Errorf("store a verdict: %w", err)
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	if err := s.enrol(ctx, tx, t.node, j.enrol, now); err != nil {
+		return false, err
+	}
+	for _, d := range []Draft{
+		{Kind: ledger.KindAppraisal, Body: appraisal, Refs: []canon.Digest{t.digest}},
+		{Kind: ledger.KindVerdict, Body: result, Refs: []canon.Digest{appraisal, s.given.policy.Digest()}},
+	} {
+		d.Stream, d.Time = ledger.StreamVerifier, now
+		if _, _, err := tx.Append(ctx, d); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// enrol makes a node the holder of devices. A node that was revoked meanwhile gets none; a device that was enrolled
+// meanwhile for another node is [sqldb.ErrExists].
+func (s *Server) enrol(ctx context.Context, tx *Tx, node string, devices []attest.Identity, now canon.Time) error {
+	if len(devices) == 0 {
+		return nil
+	}
+	var revoked int64
+	err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && revoked != 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up node %s: %w", node, err)
+	}
+	for _, id := range devices {
+		if _, err := tx.SQL.ExecContext(ctx, `INSERT INTO device(kind, value, node, enrolled) VALUES ($1, $2, $3, $4)`, id.Kind, []byte(id.Value), node, int64(now)); err != nil {
+			return fmt.Errorf("enrol %s for %s: %w", id, node, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+
+	"github.com/assay-network/assay/client"
+)
+
+// Codes of refusals, beside those of package client. A code never changes its meaning.
+const (
+	codeMalformed    = "malformed"     // 400: the request is not what the interface says
+	codeCredential   = "credential"    // 401: none came, or none that is known
+	codeForbidden    = "forbidden"     // 403: the credential is good and does not allow this
+	codeToken        = "token"         // 403: the join token is not good
+	codeNotFound     = "not-found"     // 404: it is not there, or not for this caller
+	codeTimeout      = "timeout"       // 408: the body did not come in time
+	codeTooLarge     = "too-large"     // 413
+	codeMediaType    = "media-type"    // 415
+	codeBadSignature = "bad-signature" // 422: the session key did not sign the bundle
+	codeTooMany      = "too-many"      // 429: too many open challenges
+	codeInternal     = "internal"      // 500: our fault
+	codeBusy         = "busy"          // 503: come again
+)
+
+// statuses is the one place that maps a code to its status and title.
+var statuses = map[string]struct {
+	status int
+	title  string
+}{
+	codeMalformed:               {http.StatusBadRequest, "the request is malformed"},
+	codeCredential:              {http.StatusUnauthorized, "no known credential"},
+	client.CodeRevoked:          {http.StatusUnauthorized, "the credential is no longer good"},
+	codeForbidden:               {http.StatusForbidden, "the credential does not allow this"},
+	codeToken:                   {http.StatusForbidden, "the join token is not good"},
+	codeNotFound:                {http.StatusNotFound, "not found"},
+	codeTimeout:                 {http.StatusRequestTimeout, "the request came too slowly"},
+	client.CodeChallengeUsed:    {http.StatusConflict, "the challenge was used"},
+	client.CodeChallengeExpired: {http.StatusGone, "the challenge is not open"},
+	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},
+	codeMediaType:               {http.StatusUnsupportedMediaType, "the media type is not known"},
+	codeBadSignature:            {http.StatusUnprocessableEntity, "the signature is not good"},
+	codeTooMany:                 {http.StatusTooManyRequests, "too many open challenges"},
+	codeInternal:                {http.StatusInternalServerError, "the server failed"},
+	codeBusy:                    {http.StatusServiceUnavailable, "the server is busy"},
+}
+
+// problem is a refusal (RFC 9457). It is an error, so that any depth can refuse.
+type problem struct {
+	code   string
+	detail string
+	retry  time.Duration // wish before the next try; zero: none
+}
+
+// problemDocument is how a refusal travels.
+type problemDocument struct {
+	Type   string `json:"type" doc:"/problems/CODE"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Code   string `json:"code" doc:"stable word that programs branch on"`
+	Detail string `json:"detail,omitzero"`
+}
+
+func (p *problem) document() problemDocument {
+	s := statuses[p.code]
+	return problemDocument{"/problems/" + p.code, s.title, s.status, p.code, p.detail}
+}
+
+func (p *problem) Error() string { return statuses[p.code].title + ": " + p.detail }
+
+// GetStatus, GetHeaders and ContentType are huma's words.
+func (p *problem) GetStatus() int { return statuses[p.code].status }
+
+// GetHeaders returns the headers that go with the refusal.
+func (p *problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((p.retry+time.Second-1)/time.Second)))
+	}
+	if p.GetStatus() == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	return h
+}
+
+// ContentType returns the media type of a problem document.
+func (p *problem) ContentType(string) string { return problemType }
+
+const problemType = "application/problem+json"
+
+func refuse(code, format string, args ...any) *problem {
+	return &problem{code: code, detail: fmt.Sprintf(format, args...)}
+}
+
+// Refusals that several places make and some branch on.
+var (
+	errCredential = refuse(codeCredential, "send Authorization: Bearer and a credential that this server gave you")
+	errRevoked    = refuse(client.CodeRevoked, "it was revoked or is too old")
+	errUsed       = refuse(client.CodeChallengeUsed, "other evidence answered it")
+)
+
+// problemOf is the one place that maps an error to a refusal. What is no refusal is our fault: it is logged, and the
+// caller learns no more than that.
+func (s *Server) problemOf(ctx context.Context, what string, err error) *problem {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, fs.ErrNotExist):
+		return refuse(codeNotFound, "no such thing")
+	case ctx.Err() != nil:
+		return &problem{code: codeBusy, detail: "the request took too long", retry: time.Second}
+	}
+	s.log.Error("request failed", "request", what, "error", err)
+	return refuse(codeInternal, "the fault is logged")
+}
+
+// humaCodes are the codes of what huma itself refuses; all else of it is malformed.
+var humaCodes = map[int]string{
+	http.StatusRequestTimeout:        codeTimeout,
+	http.StatusRequestEntityTooLarge: codeTooLarge,
+	http.StatusUnsupportedMediaType:  codeMediaType,
+	http.StatusInternalServerError:   codeInternal,
+}
+
+// humaProblem turns what huma itself refuses into one of our documents, before it is written.
+func humaProblem(_ huma.Context, _ string, v any) (any, error) {
+	switch v := v.(type) {
+	case *problem:
+		return v.document(), nil
+	case *huma.ErrorModel:
+		p := problem{code: codeMalformed, detail: v.Detail}
+		if code, ok := humaCodes[v.Status]; ok {
+			p.code = code
+		}
+		for _, d := range v.Errors {
+			p.detail += ": " + d.Message
+		}
+		d := p.document()
+		d.Status = v.Status // sent already
+		return d, nil
+	}
+	return v, nil
+}
+
+// write writes a refusal outside huma.
+func (p *problem) write(w http.ResponseWriter) {
+	for k, v := range p.GetHeaders() {
+		w.Header()[k] = v
+	}
+	w.Header().Set("Content-Type", problemType)
+	w.WriteHeader(p.GetStatus())
+	// Who does not read the answer has gone; there is nobody to tell.
+	_ = json.MarshalWrite(w, p.document())
+}
