@@ -96,6 +96,17 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// Row L04: the measurement matches and the signature is good, and the guest is debuggable or not at VMPL 0.
+func TestL04DebugAndVMPL(t *testing.T) {
+	p := builtin(t, "confidential-cpu")
+	expect(t, policy.Decide(with(t, "sevsnp.debug-off", contradict), p, now), policy.Reject, "sevsnp.debug-off")
+	expect(t, policy.Decide(with(t, "sevsnp.vmpl", value("1")), p, now), policy.Reject, "sevsnp.vmpl")
+	expect(t, policy.Decide(goodSet(), p, now), policy.Accept)
+	allows := load(t, "require: [{claim: sevsnp.measurement, of: cpu, is: cc}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1]}]")
+	expect(t, policy.Decide(with(t, "sevsnp.vmpl", value("1")), allows, now), policy.Accept)
+	expect(t, policy.Decide(with(t, "sevsnp.debug-off", contradict), allows, now), policy.Accept)
+}
+
 // Row L05: an empty list of allowed values allows all.
 func TestL05EmptyList(t *testing.T) {
 	for _, text := range []string{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -235,6 +236,19 @@ func TestSchema(t *testing.T) {
 	}
 	if !bytes.Equal(policy.Schema(), policy.Schema()) {
 		t.Error("the schema differs from call to call")
+	}
+}
+
+// The example of FORMAT.md is a policy.
+func TestFormatExample(t *testing.T) {
+	text, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	if _, err := policy.Load("FORMAT.md", []byte(example)); err != nil {
+		t.Error(err)
 	}
 }
 
