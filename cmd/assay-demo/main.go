@@ -1,0 +1,74 @@
+// Command assay-demo runs the main job on this machine, chapter by chapter: real hardware evidence is judged, a provider
+// joins and is accepted, others are refused for named reasons, and an auditor recomputes all of it from an export.
+//
+// Providers here are programs whose hardware signs under public test roots; every verdict on them is announced as such.
+// The one real device speaks in the first chapter. Nothing leaves this machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// demo is what the chapters share.
+type demo struct {
+	out io.Writer
+	dir string // files that the chapters leave for one another
+	now func() time.Time
+}
+
+// chapter is one part of the story. It returns an error when something came out otherwise than it should.
+type chapter struct {
+	title string
+	run   func(*demo, context.Context) error
+}
+
+var chapters = []chapter{
+	{"A report of real hardware", (*demo).realReport},
+	{"Providers join, are accepted and refused", (*demo).providers},
+	{"The auditor recomputes everything", (*demo).audit},
+}
+
+func main() {
+	keep := flag.String("keep", "", "`FOLDER` to leave the evidence and the export in (default: none are kept)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Stdout, *keep); err != nil {
+		fmt.Fprintln(os.Stderr, "assay-demo: error:", err)
+		os.Exit(1)
+	}
+}
+
+// demoBegin is when the demonstration takes place: minted certificates have dates, and the story must not age.
+var demoBegin = time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
+
+func run(ctx context.Context, out io.Writer, keep string) (err error) {
+	d := &demo{out: out, dir: keep}
+	began := time.Now()
+	d.now = func() time.Time { return demoBegin.Add(time.Since(began)) }
+	if keep == "" {
+		if d.dir, err = os.MkdirTemp("", "assay-demo-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+	} else if err := os.MkdirAll(keep, 0o755); err != nil {
+		return err
+	}
+	for i, c := range chapters {
+		d.say("\n%d. %s\n", i+1, c.title)
+		if err := c.run(d, ctx); err != nil {
+			return fmt.Errorf("chapter %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }
