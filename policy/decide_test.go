@@ -186,13 +186,17 @@ require: [{claim: sevsnp.tcb, of: cpu, min: floors}]`)
 // Row L09: no reference values are configured, and the verdict warns, or affirms all the same.
 func TestL09NoReference(t *testing.T) {
 	noLists := with(t, "guest.measured", unknown(claim.NoReference))
-	expect(t, policy.Decide(noLists, builtin(t, "confidential-cpu"), now), policy.Undecided, "guest.measured")
+	v := policy.Decide(noLists, builtin(t, "confidential-cpu"), now)
+	expect(t, v, policy.Undecided, "guest.measured")
+	if v.Reasons[0].Who != claim.Relying {
+		t.Errorf("who is to mend it: %s", v.Reasons[0].Who)
+	}
 
 	require := "require: [{claim: guest.measured, of: node}, {claim: agent.measured, of: node}]\nreferences: "
 	other := canon.Sum([]byte("another list"))
 	expect(t, policy.Decide(goodSet(), load(t, require+"["+list.String()+"]"), now), policy.Accept)
 	expect(t, policy.Decide(goodSet(), load(t, require+"["+other.String()+", "+list.String()+"]"), now), policy.Accept)
-	v := policy.Decide(goodSet(), load(t, require+"["+other.String()+"]"), now)
+	v = policy.Decide(goodSet(), load(t, require+"["+other.String()+"]"), now)
 	expect(t, v, policy.Undecided, "guest.measured", "agent.measured")
 	if r := v.Reasons[0]; r.Observed != "no-reference: none of the policy's lists of reference values affirmed it" || r.Status != claim.Unknown {
 		t.Errorf("reason %+v", r)

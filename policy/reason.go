@@ -177,6 +177,8 @@ func (c cause) reason(required string) Reason {
 	switch c.why.Code() {
 	case claim.Internal, notAppraised:
 		r.Fix, r.Who = "appraise again with a build that can judge it; the evidence is not to blame", claim.Relying
+	case claim.NoReference:
+		r.Fix, r.Who = "give the appraiser reference values that speak of it", claim.Relying
 	case claim.NoExpectation:
 		r.Fix, r.Who = "appraise with the challenge, nonce or report data that was asked for", claim.Relying
 	}
