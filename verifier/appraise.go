@@ -74,6 +74,11 @@ type finding struct {
 	component
 }
 
+// structure names the claim without which the component shows nothing.
+func (f finding) structure() string {
+	return rooms[f.MediaType].name + ".structure@" + f.subject
+}
+
 // bind works out what the sealing component must hold: REPORT_DATA = H64(N, K, E) with the appraiser's own N.
 func (r *run) bind() {
 	e, b := r.c.Expect, r.o.bundle
@@ -193,7 +198,7 @@ func (r *run) judgeSeal() {
 	case seal == nil:
 		r.set.Contradict("binding.seal", subjectNode, "", claim.Because(claim.Mismatch, "the seal %q is the agent's own statement", b.Seal))
 	case seal.ReportData == nil:
-		r.set.Unknown("binding.seal", subjectNode, claim.Reason(claim.RestsOn+" "+rooms[seal.MediaType].name+".structure@"+seal.subject))
+		r.set.Unknown("binding.seal", subjectNode, claim.Reason(claim.RestsOn+" "+seal.structure()))
 	case bytes.Equal(seal.ReportData, r.want):
 		r.set.Add(claim.Claim{ID: "binding.seal", Subject: subjectNode, Status: claim.Affirmed, Value: seal.Format, Basis: []string{seal.Signature + "@" + seal.subject}})
 	default:
@@ -228,8 +233,10 @@ func (r *run) judgeIdentities() {
 	contradict := func(code, format string, args ...any) {
 		r.set.Contradict("set.device-unique", subjectSet, "", claim.Because(code, format, args...))
 	}
+	unread := ""
 	for _, f := range r.findings {
 		if f.Signature == "" {
+			unread = f.structure()
 			continue
 		}
 		basis = append(basis, f.Signature+"@"+f.subject)
@@ -255,6 +262,8 @@ func (r *run) judgeIdentities() {
 		}
 	}
 	switch {
+	case unread != "":
+		r.set.Unknown("set.device-unique", subjectSet, claim.Reason(claim.RestsOn+" "+unread))
 	case len(basis) == 0:
 		r.set.Unknown("set.device-unique", subjectSet, claim.Because(claim.EvidenceMissing, "no component shows a hardware identity"))
 	case masked != "" && classes[masked] > 1:
@@ -270,13 +279,14 @@ const rootTEE = "tee"
 // judgeMeasured compares what the guest measured to with the appraiser's reference values. Without one for the format
 // nothing is affirmed, and nothing contradicted.
 func (r *run) judgeMeasured() {
-	i := slices.IndexFunc(r.findings, func(f finding) bool {
-		return f.Measured != "" && (r.o.bundle == nil || f.Label == r.o.bundle.Seal)
-	})
-	if i < 0 {
-		for _, id := range []string{"guest.measured", "agent.measured"} {
-			r.set.Unknown(id, subjectNode, claim.Because(claim.EvidenceMissing, "no component measures the guest"))
+	i := slices.IndexFunc(r.findings, func(f finding) bool { return r.o.bundle == nil || f.Label == r.o.bundle.Seal })
+	if i < 0 || r.findings[i].Measured == "" {
+		why := claim.Because(claim.EvidenceMissing, "no component measures the guest")
+		if i >= 0 && r.findings[i].Signature == "" {
+			why = claim.Reason(claim.RestsOn + " " + r.findings[i].structure())
 		}
+		r.set.Unknown("guest.measured", subjectNode, why)
+		r.set.Unknown("agent.measured", subjectNode, why)
 		return
 	}
 	f := r.findings[i]

@@ -139,10 +139,20 @@ func (o *Opened) openBundle(data []byte) {
 func (o *Opened) Needs(roots attest.Roots) (needs []attest.Need) {
 	for _, c := range o.components {
 		if r, ok := rooms[c.MediaType]; ok {
-			needs = append(needs, r.needs(c.Component, c.subject, roots)...)
+			needs = append(needs, r.needsOf(c, roots)...)
 		}
 	}
 	return needs
+}
+
+// needsOf wants nothing for a component that the room fails on: its appraisal will say so.
+func (r room) needsOf(c component, roots attest.Roots) (needs []attest.Need) {
+	defer func() {
+		if recover() != nil {
+			needs = nil
+		}
+	}()
+	return r.needs(c.Component, c.subject, roots)
 }
 
 // Digest returns the digest of the file as received.

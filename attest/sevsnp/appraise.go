@@ -102,6 +102,9 @@ func read(comp attest.Component) (u attest.Unverified[Report], table [][]byte, e
 		}
 	}
 	u2 := u.Peek()
+	if unsigned(u2.KeyInfo) {
+		return u, table, nil // the firmware writes zeros for R and S
+	}
 	for _, s := range []struct {
 		name string
 		v    [scalarSize]byte
@@ -147,7 +150,7 @@ func (a *appraisal) judgeChain(table [][]byte) {
 		From: p.chain.window.from, Until: p.chain.window.until,
 	})
 	switch k := a.report.KeyInfo; {
-	case k&MaskChipKey != 0 || k.SigningKey() == SigningNone:
+	case unsigned(k):
 		a.set.Contradict("sevsnp.signing-key", a.subject, SigningNone.String(), claim.Because(claim.Masked, "the host masked the chip key (MASK_CHIP_KEY); such a report is not signed"))
 	case k.SigningKey() != p.leaf.kind:
 		a.set.Contradict("sevsnp.signing-key", a.subject, p.leaf.kind.String(), claim.Because(claim.Mismatch, "the report names a %s, the certificate is a %s", k.SigningKey(), p.leaf.kind))
@@ -155,6 +158,9 @@ func (a *appraisal) judgeChain(table [][]byte) {
 		a.set.Affirm("sevsnp.signing-key", a.subject, p.leaf.kind.String())
 	}
 }
+
+// unsigned reports whether the report says that no key signed it.
+func unsigned(k KeyInfo) bool { return k&MaskChipKey != 0 || k.SigningKey() == SigningNone }
 
 func status(why claim.Reason, contradicted bool) claim.Status {
 	switch {
@@ -276,7 +282,7 @@ func (a *appraisal) missingCertificate(unparsed int) {
 		why = claim.Because(claim.CollateralMissing, "no signing certificate%s; AMD publishes the VCEK at %s", note, strings.Join(urls, " or "))
 	}
 	a.set.Unknown("sevsnp.chain", a.subject, why)
-	if k := a.report.KeyInfo; k&MaskChipKey != 0 || k.SigningKey() == SigningNone {
+	if unsigned(a.report.KeyInfo) {
 		a.set.Contradict("sevsnp.signing-key", a.subject, SigningNone.String(), claim.Because(claim.Masked, "the host masked the chip key (MASK_CHIP_KEY); such a report is not signed"))
 		return
 	}
@@ -323,8 +329,8 @@ func (a *appraisal) lineName() string {
 
 // judgeSignature verifies the report's bytes as received, never a re-encoding of them.
 func (a *appraisal) judgeSignature(u attest.Unverified[Report]) {
-	if !a.hasKey || a.proof.leaf.key == nil {
-		a.set.Unknown("sevsnp.signature", a.subject, claim.RestsOn+" sevsnp.chain")
+	if base := a.keyless(); base != "" {
+		a.set.Unknown("sevsnp.signature", a.subject, claim.Reason(claim.RestsOn+" "+base))
 		_, _ = u.Verify(func(message, _ []byte) bool { a.signed = message; return false })
 		return
 	}
@@ -338,6 +344,17 @@ func (a *appraisal) judgeSignature(u attest.Unverified[Report]) {
 		return
 	}
 	a.set.Affirm("sevsnp.signature", a.subject, "")
+}
+
+// keyless names the claim for whose sake there is no key to verify a signature with, or "".
+func (a *appraisal) keyless() string {
+	switch {
+	case !a.hasKey || a.proof.leaf.key == nil:
+		return "sevsnp.chain"
+	case unsigned(a.report.KeyInfo):
+		return "sevsnp.signing-key"
+	}
+	return ""
 }
 
 // scalar reads R or S, which stand little-endian in 72 bytes.
@@ -416,7 +433,7 @@ func (a *appraisal) consultCRLs() (lists []string, when window, why claim.Reason
 
 func (a *appraisal) consultDenyLists() (when window, why claim.Reason) {
 	why = claim.Because(claim.CollateralMissing, "the appraiser expects a deny list and has none")
-	used := false
+	used, hidden := false, false
 	for _, item := range a.c.Collateral {
 		if item.Kind != attest.KindDenyList {
 			continue
@@ -433,8 +450,11 @@ func (a *appraisal) consultDenyLists() (when window, why claim.Reason) {
 			}
 		default:
 			for _, d := range l.Entries {
-				if a.denied(d) {
+				switch denied, known := a.denied(d); {
+				case denied && known:
 					return window{}, claim.Because(revoked, "the deny list names this chip since %s: %s", d.Since, printable(d.Reason))
+				case denied:
+					hidden = true
 				}
 			}
 			used, why, when = true, "", window{from: l.ThisUpdate, until: l.NextUpdate}
@@ -443,13 +463,23 @@ func (a *appraisal) consultDenyLists() (when window, why claim.Reason) {
 	if !used {
 		a.needs = append(a.needs, attest.Need{Kind: attest.KindDenyList, For: a.subject, Why: "the appraiser's own list of devices that are no longer believed"})
 	}
+	if used && hidden {
+		why = claim.Because(claim.Masked, "CHIP_ID is zero (MASK_CHIP_ID) and a VLEK names no chip, so that this may be one that the deny list names")
+	}
 	return when, why
 }
 
-func (a *appraisal) denied(d attest.Denied) bool {
-	tcb := a.report.ReportedTCB.Parts(a.line).Text(a.line)
-	return d.Since <= a.c.At && (d.TCB == "" || d.TCB == tcb) &&
-		slices.ContainsFunc(a.identities(), func(i attest.Identity) bool { return i.Equal(d.Identity) })
+// denied reports whether an entry of a deny list speaks of the chip. known is false where the chip is hidden, so that it
+// may be the one. The certificate of a masked chip still names it.
+func (a *appraisal) denied(d attest.Denied) (denied, known bool) {
+	if d.Identity.Kind != attest.IdentityAMDChip || d.Since > a.c.At || d.TCB != "" && d.TCB != a.tcbText(a.report.ReportedTCB) {
+		return false, true
+	}
+	hardware := a.proof.leaf.hardwareID
+	if bytes.Equal(d.Identity.Value, hardware) || !a.masked() && bytes.Equal(d.Identity.Value, a.significantChip()) {
+		return true, true
+	}
+	return a.masked() && hardware == nil, !a.masked() || hardware != nil
 }
 
 // judgeCertificateFields compares the certificate with what the report says of chip and TCB. It is all that confines a
