@@ -84,9 +84,10 @@ func open(databaseURL string) (*DB, error) {
 		name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) +
 			")&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
 		// Digests are random keys: a batch touches as many index pages as it has rows. Pages that stay in memory are not
-		// read again, and those that change often are copied from the WAL into the file once.
+		// read again, and those that change often are copied from the WAL into the file once. What undoes a single statement
+		// stays in memory as well: it dies with its transaction.
 		write, err := sql.Open("sqlite", name+"&_txlock=immediate&_pragma=cache_size(-"+strconv.Itoa(cacheKiB)+
-			")&_pragma=wal_autocheckpoint("+strconv.Itoa(walPages)+")")
+			")&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint("+strconv.Itoa(walPages)+")")
 		if err != nil {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
