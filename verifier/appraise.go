@@ -290,8 +290,7 @@ func (r *run) judgeMeasured() {
 		return
 	}
 	f := r.findings[i]
-	var matched []attest.Reference
-	lists := []string{f.Measured + "@" + f.subject}
+	var matched []match
 	listed := false
 	for _, l := range r.c.References {
 		d, err := l.Digest()
@@ -304,10 +303,7 @@ func (r *run) judgeMeasured() {
 			}
 			listed = true
 			if bytes.Equal(v.Measurement, f.Measurement) {
-				matched = append(matched, v)
-				if ground := "references:" + d.String(); !slices.Contains(lists, ground) {
-					lists = append(lists, ground)
-				}
+				matched = append(matched, match{v.Agent, "references:" + d.String()})
 			}
 		}
 	}
@@ -322,14 +318,37 @@ func (r *run) judgeMeasured() {
 		r.set.Unknown("agent.measured", subjectNode, claim.RestsOn+" guest.measured")
 		return
 	}
-	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTEE, Basis: lists})
-	withAgent := slices.DeleteFunc(matched, func(v attest.Reference) bool { return v.Agent.IsZero() })
-	switch {
-	case len(withAgent) == 0:
+	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTEE,
+		Basis: append([]string{f.Measured + "@" + f.subject}, grounds(matched)...)})
+	withAgent := slices.DeleteFunc(matched, func(m match) bool { return m.agent.IsZero() })
+	if len(withAgent) == 0 {
 		r.set.Unknown("agent.measured", subjectNode, claim.Because(claim.NoReference, "the reference value of this guest names no agent"))
-	case r.said != nil && !slices.ContainsFunc(withAgent, func(v attest.Reference) bool { return v.Agent == r.said.Agent }):
-		r.set.Contradict("agent.measured", subjectNode, "", claim.Because(claim.Mismatch, "the statement is by agent %s, the measured guest contains %s", r.said.Agent, withAgent[0].Agent))
-	default:
-		r.set.Add(claim.Claim{ID: "agent.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTEE, Basis: lists[1:]})
+		return
 	}
+	inside := withAgent[0].agent
+	if r.said != nil {
+		// Only a list that names this very agent vouches for it.
+		withAgent = slices.DeleteFunc(withAgent, func(m match) bool { return m.agent != r.said.Agent })
+	}
+	if len(withAgent) == 0 {
+		r.set.Contradict("agent.measured", subjectNode, "", claim.Because(claim.Mismatch, "the statement is by agent %s, the measured guest contains %s", r.said.Agent, inside))
+		return
+	}
+	r.set.Add(claim.Claim{ID: "agent.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTEE, Basis: grounds(withAgent)})
+}
+
+// match is a reference value that the guest equals: the agent inside, and the list that says so.
+type match struct {
+	agent canon.Digest
+	list  string // as it stands in a basis
+}
+
+// grounds returns the lists of matches, each once.
+func grounds(matched []match) (lists []string) {
+	for _, m := range matched {
+		if !slices.Contains(lists, m.list) {
+			lists = append(lists, m.list)
+		}
+	}
+	return lists
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -30,7 +31,8 @@ type inspectionComponent struct {
 	Class     string           `json:"class"`
 	MediaType string           `json:"media_type"`
 	Parts     []inspectionPart `json:"parts"`
-	Fields    []sevsnp.Field   `json:"fields"`
+	Fields    []sevsnp.Field   `json:"fields"`             // of a report
+	Statement string           `json:"statement,omitzero"` // of the agent, as it stands in its part
 }
 
 type inspectionPart struct {
@@ -95,7 +97,11 @@ func inspect(name string, o *verifier.Opened) (inspection, error) {
 		for _, p := range c.Parts {
 			ic.Parts = append(ic.Parts, inspectionPart{p.Name, len(p.Data), canon.Sum(p.Data)})
 		}
-		if c.MediaType == sevsnp.MediaType {
+		switch c.MediaType {
+		case attest.StatementMediaType:
+			said, _ := c.Part(attest.PartStatement)
+			ic.Statement = strings.ToValidUTF8(string(said), "\uFFFD")
+		case sevsnp.MediaType:
 			raw, _ := c.Part(sevsnp.PartReport)
 			fields, err := sevsnp.Fields(raw)
 			if err != nil {
@@ -122,10 +128,8 @@ func (a *app) printInspection(in inspection) {
 		for _, f := range c.Fields {
 			fmt.Fprintf(w, "  0x%03x %4d  %-40s %s\n", f.Offset, f.Size, f.Name, shorten(f.Hex))
 		}
-		if c.Class == attest.ClassStatement {
-			for _, comp := range c.Parts {
-				fmt.Fprintf(w, "  %s\n", comp.Name)
-			}
+		if c.Statement != "" {
+			fmt.Fprintf(w, "  %q\n", c.Statement)
 		}
 	}
 }
