@@ -131,6 +131,10 @@ func (a *attentive) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
 func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest) error {
 	part := fmt.Sprintf("entry %d", index)
 	opening, err := r.blob(ctx, commitment)
+	var f *Fault
+	if errors.As(err, &f) {
+		f.What += fmt.Sprintf("; it opens leaf %d, in %s", index, bundleOf(index, r.report.Size).Path())
+	}
 	if err != nil {
 		return r.record(err, index, "")
 	}
@@ -172,6 +176,12 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		r.bodies[e.Body] = index
 	}
 	return r.record(r.learn(ctx, index, e), index, e.Kind)
+}
+
+// bundleOf returns the entry bundle that holds a leaf.
+func bundleOf(index, size int64) ledger.Tile {
+	first := index - index%ledger.TileWidth
+	return ledger.Tile{Level: ledger.EntriesLevel, Index: first / ledger.TileWidth, Width: int(min(ledger.TileWidth, size-first))}
 }
 
 // record turns a fault that a check found into one of the report, and passes on any other error.

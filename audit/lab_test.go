@@ -206,7 +206,10 @@ func (h *host) answer(l *log, n canon.Digest) []byte {
 	}}
 	report, table, err := h.platform.Report(attest.ReportData(n, b.Keys.Digest(), b.Covered()), 0)
 	l.must(err)
-	b.Components[0].Parts = []attest.Part{{Name: sevsnp.PartReport, Data: report}, {Name: sevsnp.PartCertificates, Data: table}}
+	b.Components[0].Parts = []attest.Part{{Name: sevsnp.PartReport, Data: report}}
+	if table != nil {
+		b.Components[0].Parts = append(b.Components[0].Parts, attest.Part{Name: sevsnp.PartCertificates, Data: table})
+	}
 	env, err := attest.SealBundle(b, h.session)
 	l.must(err)
 	return l.bytes(env)

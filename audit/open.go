@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -67,6 +68,10 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	a.size = c.Size
 	for tile := range tilesOf(c.Size) {
 		p, err := t.want(tile.Path())
+		var f *Fault
+		if errors.As(err, &f) {
+			f.What += fmt.Sprintf(" (by the checkpoint, the log has size %d)", c.Size)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +104,8 @@ func (t *tarReader) want(name string) (part, error) {
 	at := t.at
 	p, ok, err := t.next()
 	if err != nil {
-		if f, is := err.(*Fault); is && strings.HasPrefix(f.Part, "header at byte ") {
+		var f *Fault
+		if errors.As(err, &f) && f.Part != name {
 			return p, &Fault{Part: name, Index: NoIndex, What: f.Part + ": " + f.What}
 		}
 		return p, err

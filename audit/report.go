@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -29,7 +30,22 @@ func (o Outcome) String() string {
 }
 
 // MarshalText writes the outcome in words.
-func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+func (o Outcome) MarshalText() ([]byte, error) {
+	if o == 0 || int(o) >= len(outcomeNames) {
+		return nil, fmt.Errorf("replay outcome %d has no name", uint8(o))
+	}
+	return []byte(outcomeNames[o]), nil
+}
+
+// UnmarshalText reads the outcome in words.
+func (o *Outcome) UnmarshalText(text []byte) error {
+	i := slices.Index(outcomeNames[:], string(text))
+	if i < 1 {
+		return fmt.Errorf("replay outcome %.40q: want equal, fault or undecided", text)
+	}
+	*o = Outcome(i)
+	return nil
+}
 
 // ExitCode returns the exit status of a command that ends with this outcome.
 func (o Outcome) ExitCode() int {

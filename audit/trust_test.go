@@ -1,0 +1,71 @@
+package audit_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/ledger"
+)
+
+func TestTrustFile(t *testing.T) {
+	l := newLog(t, "honest")
+	want := l.trust()
+	text := string(want.Marshal())
+	got, err := audit.ParseTrust("trust.yaml", []byte(text))
+	if err != nil || !reflect.DeepEqual(got, *want) {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, row := range []struct{ name, old, new, want string }{
+		{"unknown type", "assay/trust/v1", "assay/trust/v2", `trust.yaml:1:7: type "assay/trust/v2" is not known`},
+		{"unknown key", "keys:", "kees:", `trust.yaml:3:1: unknown key "kees"`},
+		{"log key changed", origin + "+", "log.example/two+", "trust.yaml:2:6: log key"},
+		{"no promise key", "use: promise", "use: result", "want a result key and a promise key"},
+		{"spki not base64", "spki: MC", "spki: !!", "trust.yaml:5:"},
+		{"spki cut", "spki: MCow", "spki: ", "parse result key"},
+		{"a second document", "type:", "---\na: b\n---\ntype:", "second document"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if _, err := audit.ParseTrust("trust.yaml", []byte(strings.Replace(text, row.old, row.new, 1))); err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
+	}
+}
+
+func TestTrustFrom(t *testing.T) {
+	honest, forger := newLog(t, "honest").keyset(), newLog(t, "forger").keyset()
+	swapped := honest
+	swapped.Keys = []ledger.Key{honest.Keys[1], honest.Keys[0]}
+	partly := honest
+	partly.Keys = []ledger.Key{honest.Keys[0], forger.Keys[1]}
+	bad := honest
+	bad.Keys = honest.Keys[:1]
+	for _, row := range []struct {
+		name string
+		told []audit.Told
+		want string // empty: they agree
+	}{
+		{"two agree", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: honest}}, ""},
+		{"order is no difference", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: swapped}}, ""},
+		{"one alone", []audit.Told{{By: "a", Keyset: honest}}, "at least two sources"},
+		{"one twice", []audit.Told{{By: "a", Keyset: honest}, {By: "a", Keyset: honest}}, "a is named twice"},
+		{"another log key", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: forger}}, "log key of a is " + honest.Log},
+		{"another promise key", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: partly}}, "a has the promise key"},
+		{"the third differs", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: honest}, {By: "c", Keyset: partly}}, "c lacks it"},
+		{"no keyset", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: bad}}, "b: keyset"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			trust, err := audit.TrustFrom(row.told...)
+			switch {
+			case row.want == "":
+				if err != nil || trust.Log != honest.Log || len(trust.Keys) != 2 {
+					t.Errorf("%v %+v", err, trust)
+				}
+			case err == nil || !strings.Contains(err.Error(), row.want):
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
+	}
+}
