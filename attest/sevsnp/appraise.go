@@ -119,7 +119,7 @@ func read(comp attest.Component) (u attest.Unverified[Report], table [][]byte, e
 // proof is what is known of one candidate signing certificate at any time.
 type proof struct {
 	leaf  leaf
-	fault error // of the certificate itself; errNoLeaf: an intermediate or root
+	fault error // of the certificate itself
 	chain chain
 }
 
@@ -172,55 +172,60 @@ func status(why claim.Reason, contradicted bool) claim.Status {
 	return claim.Unknown
 }
 
-// leaves sorts candidates into signing certificates with their proofs and the number of others that did not parse.
-func (a *appraisal) leaves(candidates [][]byte, as []anchor) (found []proof, unparsed int) {
-	var extra [][]byte
-	type parsed struct {
-		leaf  leaf
-		fault error
-		ok    bool
-	}
+// leaves sorts candidates into signing certificates with their proofs and the number of others that did not parse. Each
+// candidate costs at most one check under a root, and a signing certificate one for each trusted intermediate of its
+// issuer's name, which nobody but AMD can multiply.
+func (a *appraisal) leaves(candidates [][]byte, as anchored) (found []proof, unparsed int) {
+	roots := a.c.Roots.Digest()
+	trusted := slices.Clone(as.intermediates)
+	var extra [][]byte // intermediates that are not of the root set
 	var signing [][]byte
 	for _, der := range candidates {
-		p := attest.Remember(a.c.Memory, canon.Hash("sevsnp/leaf/v1", der), func() parsed {
+		p := attest.Remember(a.c.Memory, canon.Hash("sevsnp/candidate/v1", roots[:], der), func() (p candidate) {
 			c, err := x509.ParseCertificate(der)
 			if err != nil || len(der) > attest.MaxCertificate {
-				return parsed{}
+				return p
 			}
-			l, err := parseLeaf(c)
-			return parsed{l, err, true}
+			p.parsed = true
+			if _, err = parseLeaf(c); !errors.Is(err, errNoLeaf) {
+				p.signs = true
+				return p
+			}
+			p.intermediate, p.trusted = as.admit(c)
+			return p
 		})
 		switch {
-		case !p.ok:
+		case !p.parsed:
 			unparsed++
-		case errors.Is(p.fault, errNoLeaf):
-			extra = append(extra, der)
-		default:
+		case p.signs:
 			signing = append(signing, der)
+		case p.trusted && !slices.ContainsFunc(trusted, func(i intermediate) bool { return bytes.Equal(i.cert.Raw, der) }):
+			extra, trusted = append(extra, der), append(trusted, p.intermediate)
 		}
 	}
-	roots := a.c.Roots.Digest()
 	for _, der := range signing {
 		key := canon.Hash("sevsnp/proof/v1", append([][]byte{roots[:], der}, extra...)...)
 		found = append(found, attest.Remember(a.c.Memory, key, func() proof {
 			c, err := x509.ParseCertificate(der)
 			if err != nil {
-				return proof{fault: errNoLeaf}
+				panic("sevsnp: internal error: a certificate parses once and not twice")
 			}
 			l, fault := parseLeaf(c)
 			if fault != nil {
 				return proof{leaf: l, fault: fault}
 			}
-			var more []*x509.Certificate
-			for _, d := range extra {
-				if i, err := x509.ParseCertificate(d); err == nil {
-					more = append(more, i)
-				}
-			}
-			return proof{leaf: l, chain: prove(l, c, more, as)}
+			return proof{leaf: l, chain: prove(l, c, trusted)}
 		}))
 	}
 	return found, unparsed
+}
+
+// candidate is what one certificate is good for.
+type candidate struct {
+	parsed       bool
+	signs        bool // a VCEK or VLEK, or what calls itself one
+	trusted      bool // an intermediate under a root of the set
+	intermediate intermediate
 }
 
 // fit scores a candidate by how many of the report's own words it agrees with.

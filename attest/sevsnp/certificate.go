@@ -171,38 +171,52 @@ func parseHardwareID(v []byte) ([]byte, error) {
 	return nil, fmt.Errorf("hardware id of %d bytes, want %d or %d", len(v), chipIDSize, turinChipSize)
 }
 
-// anchor is the root key of one product line, with the intermediates that came with it.
-type anchor struct {
-	line          Line
-	ark           *x509.Certificate
-	intermediates []*x509.Certificate
+// intermediate is an ASK or ASVK that a root of the set signed.
+type intermediate struct {
+	line Line
+	ark  *x509.Certificate
+	cert *x509.Certificate
 }
 
-// anchors reads the AMD part of a root set. Files of other formats are passed over.
-func anchors(roots attest.Roots, m *attest.Memory) []anchor {
+// anchors reads the AMD part of a root set: the root key of each product line. Files of other formats are passed over.
+func anchors(roots attest.Roots, m *attest.Memory) anchored {
 	d := roots.Digest()
-	return attest.Remember(m, canon.Hash("sevsnp/anchors/v1", d[:]), func() []anchor {
+	return attest.Remember(m, canon.Hash("sevsnp/anchors/v1", d[:]), func() (as anchored) {
 		var all []*x509.Certificate
 		for _, f := range roots.Files() {
 			all = append(all, certificatesOfPEM(f.Data)...)
 		}
-		var found []anchor
-		for _, line := range Lines() {
-			for _, c := range all {
-				if c.Subject.CommonName != "ARK-"+string(line) {
-					continue
+		for _, c := range all {
+			for _, line := range Lines() {
+				if c.Subject.CommonName == "ARK-"+string(line) {
+					as.roots = append(as.roots, intermediate{line: line, ark: c})
 				}
-				a := anchor{line: line, ark: c}
-				for _, i := range all {
-					if bytes.Equal(i.RawIssuer, c.RawSubject) && !bytes.Equal(i.Raw, c.Raw) {
-						a.intermediates = append(a.intermediates, i)
-					}
-				}
-				found = append(found, a)
 			}
 		}
-		return found
+		for _, c := range all {
+			if i, ok := as.admit(c); ok {
+				as.intermediates = append(as.intermediates, i)
+			}
+		}
+		return as
 	})
+}
+
+// anchored is what a root set makes trusted.
+type anchored struct {
+	roots         []intermediate // cert is nil
+	intermediates []intermediate // that came with the roots
+}
+
+// admit trusts an intermediate if a root of the set signed it, wherever it comes from.
+func (as anchored) admit(c *x509.Certificate) (intermediate, bool) {
+	for _, r := range as.roots {
+		if bytes.Equal(c.RawIssuer, r.ark.RawSubject) && !bytes.Equal(c.Raw, r.ark.Raw) && c.CheckSignatureFrom(r.ark) == nil {
+			r.cert = c
+			return r, true
+		}
+	}
+	return intermediate{}, false
 }
 
 func certificatesOfPEM(data []byte) (certs []*x509.Certificate) {
@@ -224,33 +238,30 @@ type chain struct {
 	line         Line
 	path         string // "ARK-Milan SEV-Milan SEV-VCEK"
 	window       window
-	ark          *x509.Certificate // of the anchor, shared
+	ark          *x509.Certificate // of the root set, shared
 	issuerSerial string            // hex
 	issuer       string            // common name of the ASK or ASVK
 }
 
-// prove looks for a path from a signing certificate over one intermediate to a root of the set. Intermediates may come
-// from anywhere, since a root must have signed them; a VLEK descends from the ASVK and a VCEK from the ASK.
-func prove(l leaf, c *x509.Certificate, extra []*x509.Certificate, as []anchor) chain {
+// prove looks for the trusted intermediate that signed a certificate: the ASVK of a VLEK, the ASK of a VCEK.
+func prove(l leaf, c *x509.Certificate, trusted []intermediate) chain {
 	named := false
-	for _, a := range as {
-		want := "SEV-" + string(a.line)
-		if l.kind == SigningVLEK {
-			want = "SEV-VLEK-" + string(a.line)
+	for _, i := range trusted {
+		if !bytes.Equal(i.cert.RawSubject, c.RawIssuer) {
+			continue
 		}
-		for _, i := range slices.Concat(a.intermediates, extra) {
-			if !bytes.Equal(i.RawSubject, c.RawIssuer) || !bytes.Equal(i.RawIssuer, a.ark.RawSubject) {
-				continue
-			}
-			named = true
-			if i.Subject.CommonName != want || i.CheckSignatureFrom(a.ark) != nil || c.CheckSignatureFrom(i) != nil {
-				continue
-			}
-			return chain{
-				line: a.line, ark: a.ark, issuer: want, issuerSerial: i.SerialNumber.Text(16),
-				path:   strings.Join([]string{a.ark.Subject.CommonName, want, c.Subject.CommonName}, " "),
-				window: windowOf(a.ark).and(windowOf(i)).and(l.window),
-			}
+		named = true
+		want := "SEV-" + string(i.line)
+		if l.kind == SigningVLEK {
+			want = "SEV-VLEK-" + string(i.line)
+		}
+		if i.cert.Subject.CommonName != want || c.CheckSignatureFrom(i.cert) != nil {
+			continue
+		}
+		return chain{
+			line: i.line, ark: i.ark, issuer: want, issuerSerial: i.cert.SerialNumber.Text(16),
+			path:   strings.Join([]string{i.ark.Subject.CommonName, want, c.Subject.CommonName}, " "),
+			window: windowOf(i.ark).and(windowOf(i.cert)).and(l.window),
 		}
 	}
 	if named {
