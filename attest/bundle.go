@@ -92,7 +92,7 @@ func ParseBundle(payload []byte) (Bundle, error) {
 
 func (b Bundle) check() error {
 	if b.Type != BundleType {
-		return fmt.Errorf("bundle: type %.80q is not known to this build, want %q", b.Type, BundleType)
+		return fmt.Errorf("bundle: type %+.80q is not known to this build, want %+q", b.Type, BundleType)
 	}
 	if n := len(b.Components); n > MaxComponents {
 		return fmt.Errorf("bundle: %d components, at most %d", n, MaxComponents)
@@ -104,13 +104,13 @@ func (b Bundle) check() error {
 	for i, c := range b.Components {
 		switch {
 		case !classes[c.Class]:
-			return fmt.Errorf("bundle: component %d: unknown class %.80q", i, c.Class)
+			return fmt.Errorf("bundle: component %d: unknown class %+.80q", i, c.Class)
 		case c.Label == "" || len(c.Label) > MaxName || len(c.MediaType) > MaxName:
 			return fmt.Errorf("bundle: component %d: label and media type want 1 to %d bytes", i, MaxName)
 		case labels[c.Label]:
-			return fmt.Errorf("bundle: component %d: second label %q", i, c.Label)
+			return fmt.Errorf("bundle: component %d: second label %+q", i, c.Label)
 		case len(c.Parts) == 0 || len(c.Parts) > MaxParts:
-			return fmt.Errorf("bundle: component %q: %d parts, want 1 to %d", c.Label, len(c.Parts), MaxParts)
+			return fmt.Errorf("bundle: component %+q: %d parts, want 1 to %d", c.Label, len(c.Parts), MaxParts)
 		}
 		labels[c.Label] = true
 		if c.Class == ClassStatement {
@@ -121,7 +121,7 @@ func (b Bundle) check() error {
 		return fmt.Errorf("bundle: %d statements of the agent, want one", statements)
 	}
 	if !labels[b.Seal] {
-		return fmt.Errorf("bundle: seal %.80q names no component", b.Seal)
+		return fmt.Errorf("bundle: seal %+.80q names no component", b.Seal)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func ParseStatement(data []byte) (Statement, error) {
 		return s, fmt.Errorf("statement: %w", err)
 	}
 	if s.Type != StatementType {
-		return s, fmt.Errorf("statement: type %.80q is not known to this build, want %q", s.Type, StatementType)
+		return s, fmt.Errorf("statement: type %+.80q is not known to this build, want %+q", s.Type, StatementType)
 	}
 	return s, nil
 }
@@ -154,7 +154,7 @@ func SealBundle(b Bundle, session ledger.Signer) (ledger.Envelope, error) {
 // evidence covers that key is for the appraisal to find.
 func OpenBundle(e ledger.Envelope) (b Bundle, signed bool, err error) {
 	if e.PayloadType != BundleType {
-		return b, false, fmt.Errorf("bundle: payload type %.80q is not known to this build, want %q", e.PayloadType, BundleType)
+		return b, false, fmt.Errorf("bundle: payload type %+.80q is not known to this build, want %+q", e.PayloadType, BundleType)
 	}
 	if len(e.Signatures) != 1 {
 		return b, false, errors.New("bundle: want the one signature of the session key")
@@ -163,8 +163,8 @@ func OpenBundle(e ledger.Envelope) (b Bundle, signed bool, err error) {
 		return b, false, err
 	}
 	pub, err := b.Keys.Verification()
-	if err != nil {
-		return b, false, fmt.Errorf("bundle: %w", err)
+	if err != nil { // its words are a library's, and an appraisal quotes ours
+		return b, false, errors.New("bundle: the session sign key is no public key that this build reads")
 	}
 	return b, e.SignedBy(pub), nil
 }

@@ -344,7 +344,7 @@ func (d *decision) unknown(r *rule, c *claim.Claim, why claim.Reason, who claim.
 
 // garbled notes a value that is not of its claim's kind, which is the appraiser's fault.
 func (d *decision) garbled(r *rule, c *claim.Claim) {
-	d.claimed(r, cause{c.ID, c.Subject, claim.Unknown, claim.Because(claim.Internal, "value %.80q is not of the claim's kind", c.Value)})
+	d.claimed(r, cause{c.ID, c.Subject, claim.Unknown, claim.Because(claim.Internal, "value %+.80q is not of the claim's kind", c.Value)})
 }
 
 // refuse looks for contradicted claims that the policy refuses. A structure that is contradicted is always refused.

@@ -100,3 +100,13 @@ func (c Case) Inputs() canon.Digest {
 	}
 	return canon.Hash("assay/testvector/v1", xs...)
 }
+
+// Transcript returns the case's name in a line, then [Judgement.Canonical].
+func (c Case) Transcript() ([]byte, error) {
+	j, err := c.Judge(nil)
+	if err != nil {
+		return nil, err
+	}
+	text, err := j.Canonical()
+	return append([]byte(c.Name+"\n"), text...), err
+}

@@ -189,14 +189,14 @@ func (r *run) judgeSeal() {
 		if f.Label == b.Seal {
 			seal = f
 		} else if f.Class == attest.ClassCPU {
-			r.set.Contradict("binding.seal", subjectNode, "", claim.Because("second-seal", "component %q is a second CPU TEE: one host has one seal", f.Label))
+			r.set.Contradict("binding.seal", subjectNode, "", claim.Because("second-seal", "component %+q is a second CPU TEE: one host has one seal", f.Label))
 			r.judgePossession()
 			return
 		}
 	}
 	switch {
 	case seal == nil:
-		r.set.Contradict("binding.seal", subjectNode, "", claim.Because(claim.Mismatch, "the seal %q is the agent's own statement", b.Seal))
+		r.set.Contradict("binding.seal", subjectNode, "", claim.Because(claim.Mismatch, "the seal %+q is the agent's own statement", b.Seal))
 	case seal.ReportData == nil:
 		r.set.Unknown("binding.seal", subjectNode, claim.Reason(claim.RestsOn+" "+seal.structure()))
 	case bytes.Equal(seal.ReportData, r.want):

@@ -122,10 +122,10 @@ func (o *Opened) openBundle(data []byte) {
 		switch {
 		case c.Class == attest.ClassStatement && c.MediaType == attest.StatementMediaType:
 		case !known:
-			o.fault = fmt.Errorf("component %q: media type %q is not known to this build", c.Label, c.MediaType)
+			o.fault = fmt.Errorf("component %+q: media type %+q is not known to this build", c.Label, c.MediaType)
 			return
 		case c.Class != r.class:
-			o.fault = fmt.Errorf("component %q: class %q, want %q for %s", c.Label, c.Class, r.class, c.MediaType)
+			o.fault = fmt.Errorf("component %+q: class %q, want %q for %s", c.Label, c.Class, r.class, c.MediaType)
 			return
 		}
 		components = append(components, component{c, c.Class + ":" + strconv.Itoa(count[c.Class])})

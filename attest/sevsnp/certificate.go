@@ -275,7 +275,7 @@ func printable(s string) string {
 	if len(s) > attest.MaxName {
 		s = s[:attest.MaxName]
 	}
-	return fmt.Sprintf("%q", s)
+	return fmt.Sprintf("%+q", s)
 }
 
 // crl is a revocation list that the product line's root signed, or why it is not used.

@@ -55,10 +55,10 @@ func Marshal(v any) ([]byte, error) {
 // types, nulls, fractions and any spelling that [Marshal] would not write are errors, and v is then not to be used.
 func Unmarshal(data []byte, v any) error {
 	if err := scan(data); err != nil {
-		return fmt.Errorf("parse canonical JSON: %w", err)
+		return fmt.Errorf("parse canonical JSON: %w", plain(err))
 	}
 	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
-		return fmt.Errorf("parse canonical JSON: %w", err)
+		return fmt.Errorf("parse canonical JSON: %w", plain(err))
 	}
 	again, err := Marshal(v)
 	if err != nil {
@@ -68,6 +68,29 @@ func Unmarshal(data []byte, v any) error {
 		return ErrNotCanonical
 	}
 	return nil
+}
+
+// plain puts an error of the JSON library into words of our own: the library varies its words from process to process,
+// and an appraisal that quotes them would not be the same bytes twice.
+func plain(err error) error {
+	var form formError
+	var semantic *json.SemanticError
+	var syntactic *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &semantic) && errors.Is(semantic.Err, json.ErrUnknownName):
+		return fmt.Errorf("byte %d: unknown member %+.200q", semantic.ByteOffset, string(semantic.JSONPointer))
+	case errors.As(err, &semantic) && errors.As(err, &form):
+		return fmt.Errorf("byte %d: %+.200q: %w", semantic.ByteOffset, string(semantic.JSONPointer), form)
+	case errors.As(err, &semantic):
+		return fmt.Errorf("byte %d: a value of the wrong form at %+.200q", semantic.ByteOffset, string(semantic.JSONPointer))
+	case errors.As(err, &syntactic) && errors.Is(syntactic.Err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("byte %d: duplicate member %+.200q", syntactic.ByteOffset, string(syntactic.JSONPointer))
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return errors.New("unexpected EOF")
+	case errors.As(err, &syntactic):
+		return fmt.Errorf("byte %d: invalid JSON at %+.200q", syntactic.ByteOffset, string(syntactic.JSONPointer))
+	}
+	return err
 }
 
 // scan walks JSON text once and refuses what no canonical document holds.
@@ -87,12 +110,12 @@ func scan(data []byte) error {
 		}
 		switch tok.Kind() {
 		case 'n':
-			return fmt.Errorf("byte %d: null at %q", d.InputOffset(), d.StackPointer())
+			return fmt.Errorf("byte %d: null at %+.200q", d.InputOffset(), string(d.StackPointer()))
 		case '0':
 			text := tok.String()
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil || n > MaxInt || n < -MaxInt {
-				return fmt.Errorf("byte %d: number %s at %q is no integer within ±(2^53−1)", d.InputOffset(), text, d.StackPointer())
+				return fmt.Errorf("byte %d: number %.40s at %+.200q is no integer within ±(2^53−1)", d.InputOffset(), text, string(d.StackPointer()))
 			}
 		}
 		if d.StackDepth() == 0 {

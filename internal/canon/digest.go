@@ -36,17 +36,24 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Digest) UnmarshalText(text []byte) error {
 	var got Digest
 	if len(text) != 2*len(got) {
-		return fmt.Errorf("digest %.80q: %d characters, want %d", text, len(text), 2*len(got))
+		return form("digest %+.80q: %d characters, want %d", text, len(text), 2*len(got))
 	}
 	if _, err := hex.Decode(got[:], text); err != nil {
-		return fmt.Errorf("digest %q: %w", text, err)
+		return form("digest %+q: want hex digits", text)
 	}
 	if got.String() != string(text) {
-		return fmt.Errorf("digest %q: want lower-case hex", text)
+		return form("digest %+q: want lower-case hex", text)
 	}
 	*d = got
 	return nil
 }
+
+// formError says what is wrong with a text form, in words that are the same in every process.
+type formError string
+
+func (e formError) Error() string { return string(e) }
+
+func form(format string, args ...any) error { return formError(fmt.Sprintf(format, args...)) }
 
 // AppendLP appends lp(x): the 4-byte big-endian length of x, then x.
 func AppendLP(dst, x []byte) []byte {
@@ -99,7 +106,7 @@ func (t Time) MarshalText() ([]byte, error) {
 func (t *Time) UnmarshalText(text []byte) error {
 	got, err := time.Parse("2006-01-02T15:04:05Z", string(text))
 	if err != nil || got.Unix() < 0 || At(got).String() != string(text) {
-		return fmt.Errorf("time %.40q: want RFC 3339 in UTC and whole seconds, such as 2026-02-01T00:00:00Z", text)
+		return form("time %+.40q: want RFC 3339 in UTC and whole seconds, such as 2026-02-01T00:00:00Z", text)
 	}
 	*t = At(got)
 	return nil
@@ -117,7 +124,7 @@ func (h Hex) String() string { return hex.EncodeToString(h) }
 func (h *Hex) UnmarshalText(text []byte) error {
 	got, err := hex.DecodeString(string(text))
 	if err != nil || Hex(got).String() != string(text) {
-		return fmt.Errorf("hex %.80q: want pairs of lower-case hex digits", text)
+		return form("hex %+.80q: want pairs of lower-case hex digits", text)
 	}
 	*h = got
 	return nil
