@@ -12,6 +12,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -50,7 +51,7 @@ func (a *app) inspectCommand() *cobra.Command {
   assay inspect bundle.json -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			data, _, err := readEvidence(args[0])
+			data, _, err := inputs.Evidence(args[0])
 			if err != nil {
 				return err
 			}

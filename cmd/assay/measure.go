@@ -11,6 +11,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/inputs"
 )
 
 func (a *app) measureCommand() *cobra.Command {
@@ -67,7 +68,7 @@ func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
 		return fmt.Errorf("--ovmf: want the firmware image")
 	}
 	var err error
-	if l.OVMF, err = readBounded(f.ovmf, sevsnp.MaxOVMF); err != nil {
+	if l.OVMF, err = inputs.File(f.ovmf, sevsnp.MaxOVMF); err != nil {
 		return err
 	}
 	if _, err := fmt.Sscanf(f.features, "0x%x", &l.Features); err != nil {
@@ -82,11 +83,11 @@ func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
 	}
 	if f.kernel != "" {
 		boot := &sevsnp.DirectBoot{Cmdline: f.cmdline}
-		if boot.Kernel, err = readBounded(f.kernel, sevsnp.MaxKernel); err != nil {
+		if boot.Kernel, err = inputs.File(f.kernel, sevsnp.MaxKernel); err != nil {
 			return err
 		}
 		if f.initrd != "" {
-			if boot.Initrd, err = readBounded(f.initrd, sevsnp.MaxInitrd); err != nil {
+			if boot.Initrd, err = inputs.File(f.initrd, sevsnp.MaxInitrd); err != nil {
 				return err
 			}
 		}
@@ -111,7 +112,7 @@ func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
 		ref.Guest = filepath.Base(f.ovmf)
 	}
 	if f.agent != "" {
-		exe, err := readBounded(f.agent, sevsnp.MaxInitrd)
+		exe, err := inputs.File(f.agent, sevsnp.MaxInitrd)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/policy"
 )
 
@@ -36,7 +37,7 @@ func (a *app) policyShowCommand() *cobra.Command {
 				}
 				return nil
 			}
-			p, err := loadPolicy(args[0])
+			p, err := inputs.Policy(args[0])
 			if err != nil {
 				return err
 			}

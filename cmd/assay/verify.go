@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,9 +12,8 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
-	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
@@ -98,14 +94,14 @@ func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
 	}
 	var named *policy.Policy
 	if f.policy != "" {
-		if named, err = loadPolicy(f.policy); err != nil {
+		if named, err = inputs.Policy(f.policy); err != nil {
 			return err
 		}
 	}
 	var reports []report
 	worst := outcome(exitAccept)
 	for _, name := range files {
-		evidence, certs, err := readEvidence(name)
+		evidence, certs, err := inputs.Evidence(name)
 		if err != nil {
 			return err
 		}
@@ -185,25 +181,21 @@ func (a *app) given(f verifyFlags) (attest.Case, error) {
 		}
 	}
 	if f.roots != "" {
-		if c.Roots, err = readRoots(f.roots); err != nil {
+		if c.Roots, err = inputs.Roots(f.roots); err != nil {
 			return c, err
 		}
 	}
 	for _, name := range f.certs {
-		items, err := readCertificates(name)
+		items, err := inputs.Certificates(name)
 		if err != nil {
 			return c, err
 		}
 		c.Collateral = append(c.Collateral, items...)
 	}
 	for _, name := range f.collateral {
-		data, err := readBounded(name, attest.MaxCRL)
+		items, err := inputs.Collateral(name)
 		if err != nil {
 			return c, err
-		}
-		items, err := verifier.ReadCollateral(data)
-		if err != nil {
-			return c, fmt.Errorf("%s: %w", name, err)
 		}
 		c.Collateral = append(c.Collateral, items...)
 	}
@@ -218,37 +210,12 @@ func (a *app) given(f verifyFlags) (attest.Case, error) {
 
 // readExpectations merges --expect files, --nonce and --report-data.
 func readExpectations(f verifyFlags, c *attest.Case) error {
-	e := attest.Expect{}
 	for _, name := range f.expect {
-		data, err := readBounded(name, attest.MaxBundle)
-		if err != nil {
+		if err := inputs.Expectation(name, c); err != nil {
 			return err
-		}
-		typ, err := doc.TypeOf(name, data)
-		if err != nil {
-			return err
-		}
-		switch typ {
-		case attest.ExpectType:
-			if e.Type != "" {
-				return fmt.Errorf("%s: a second %s", name, attest.ExpectType)
-			}
-			if _, err := doc.Decode(name, data, &e); err != nil {
-				return err
-			}
-		case attest.ReferencesType:
-			var r attest.References
-			if _, err := doc.Decode(name, data, &r); err != nil {
-				return err
-			}
-			if err := r.Check(); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			c.References = append(c.References, r)
-		default:
-			return fmt.Errorf("%s: type %q is no expectation: want %s or %s", name, typ, attest.ExpectType, attest.ReferencesType)
 		}
 	}
+	e := &c.Expect
 	for _, flag := range []struct {
 		name, text string
 		into       *canon.Hex
@@ -264,125 +231,7 @@ func readExpectations(f verifyFlags, c *attest.Case) error {
 	if e.Type == "" {
 		return nil
 	}
-	if err := e.Check(); err != nil {
-		return err
-	}
-	c.Expect = e
-	return nil
-}
-
-// loadPolicy takes a built-in by its name, else reads a file.
-func loadPolicy(name string) (*policy.Policy, error) {
-	if p, ok := policy.Builtin(name); ok {
-		return p, nil
-	}
-	data, err := readBounded(name, attest.MaxBundle)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, withHint(fmt.Errorf("policy %q: neither a built-in policy nor a file", name), "built in are %s", strings.Join(policy.Builtins(), ", "))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return policy.Load(name, data)
-}
-
-// readEvidence reads one FILE argument. A folder holds one report, and certificates beside it.
-func readEvidence(name string) ([]byte, []attest.Collateral, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.IsDir() {
-		// One byte over the limit is read, so that the verifier refuses the file as it would anywhere.
-		data, err := readPrefix(name, attest.MaxBundle+1)
-		return data, nil, err
-	}
-	entries, err := os.ReadDir(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	var evidence []byte
-	var certs []attest.Collateral
-	for _, e := range entries {
-		path := filepath.Join(name, e.Name())
-		data, err := readBounded(path, attest.MaxBundle)
-		if err != nil {
-			return nil, nil, err
-		}
-		if items, err := verifier.ReadCollateral(data); err == nil {
-			certs = append(certs, items...)
-			continue
-		}
-		if evidence != nil {
-			return nil, nil, fmt.Errorf("%s: a second file that is no certificate: want one report", path)
-		}
-		evidence = data
-	}
-	if evidence == nil {
-		return nil, nil, fmt.Errorf("%s: no report in this folder", name)
-	}
-	return evidence, certs, nil
-}
-
-func readCertificates(name string) ([]attest.Collateral, error) {
-	data, err := readBounded(name, attest.MaxCertTable)
-	if err != nil {
-		return nil, err
-	}
-	certs, err := sevsnp.ReadCertificates(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var items []attest.Collateral
-	for _, der := range certs {
-		items = append(items, attest.Collateral{Kind: attest.KindAMDCertificate, Data: der})
-	}
-	return items, nil
-}
-
-func readRoots(dir string) (attest.Roots, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return attest.Roots{}, err
-	}
-	var files []attest.RootFile
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".pem" {
-			continue
-		}
-		data, err := readBounded(filepath.Join(dir, e.Name()), attest.MaxRootFile)
-		if err != nil {
-			return attest.Roots{}, err
-		}
-		files = append(files, attest.RootFile{Name: e.Name(), Data: data})
-	}
-	if len(files) == 0 {
-		return attest.Roots{}, fmt.Errorf("%s: no .pem file in this folder", dir)
-	}
-	return attest.NewRoots(files...)
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(name string, limit int) ([]byte, error) {
-	data, err := readPrefix(name, limit+1)
-	if err == nil && len(data) > limit {
-		err = fmt.Errorf("%s: more than %d bytes", name, limit)
-	}
-	return data, err
-}
-
-// readPrefix reads the first bytes of a file, to its end where it is short. It reads pipes as well.
-func readPrefix(name string, limit int) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return data, nil
+	return e.Check()
 }
 
 // print writes the results in the chosen form.

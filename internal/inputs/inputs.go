@@ -1,0 +1,196 @@
+// Package inputs reads, from files, what a person hands to an appraisal: policies, root sets, reference values,
+// expectations, collateral. Every file is bounded before it is read, and what it holds is told from its content. Nothing
+// is verified here.
+package inputs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// File reads a file of at most limit bytes.
+func File(name string, limit int) ([]byte, error) {
+	data, err := Prefix(name, limit+1)
+	if err == nil && len(data) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return data, err
+}
+
+// Prefix reads the first bytes of a file, to its end where it is short. It reads pipes as well.
+func Prefix(name string, limit int) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return data, nil
+}
+
+// Policy takes a built-in policy by its name, else reads a policy file.
+func Policy(name string) (*policy.Policy, error) {
+	if p, ok := policy.Builtin(name); ok {
+		return p, nil
+	}
+	data, err := File(name, doc.MaxSize)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("policy %q: no such file, and not built in (%s)", name, strings.Join(policy.Builtins(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	return policy.Load(name, data)
+}
+
+// Roots reads a folder of root files, all that end in .pem.
+func Roots(dir string) (attest.Roots, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return attest.Roots{}, fmt.Errorf("root set: %w", err)
+	}
+	var files []attest.RootFile
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".pem" {
+			continue
+		}
+		data, err := File(filepath.Join(dir, e.Name()), attest.MaxRootFile)
+		if err != nil {
+			return attest.Roots{}, fmt.Errorf("root set: %w", err)
+		}
+		files = append(files, attest.RootFile{Name: e.Name(), Data: data})
+	}
+	if len(files) == 0 {
+		return attest.Roots{}, fmt.Errorf("root set: no .pem file in %s", dir)
+	}
+	return attest.NewRoots(files...)
+}
+
+// References reads a list of reference values.
+func References(name string) (attest.References, error) {
+	var r attest.References
+	data, err := File(name, doc.MaxSize)
+	if err != nil {
+		return r, fmt.Errorf("references: %w", err)
+	}
+	return r, decodeReferences(name, data, &r)
+}
+
+func decodeReferences(name string, data []byte, r *attest.References) error {
+	if _, err := doc.Decode(name, data, r); err != nil {
+		return err
+	}
+	if err := r.Check(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Expectation reads one file of what the appraiser itself knows into the case: expectations or reference values, told
+// apart by their type. Expectations stand in one file.
+func Expectation(name string, c *attest.Case) error {
+	data, err := File(name, doc.MaxSize)
+	if err != nil {
+		return err
+	}
+	typ, err := doc.TypeOf(name, data)
+	if err != nil {
+		return err
+	}
+	switch typ {
+	case attest.ExpectType:
+		if c.Expect.Type != "" {
+			return fmt.Errorf("%s: a second %s", name, attest.ExpectType)
+		}
+		_, err := doc.Decode(name, data, &c.Expect)
+		return err
+	case attest.ReferencesType:
+		var r attest.References
+		if err := decodeReferences(name, data, &r); err != nil {
+			return err
+		}
+		c.References = append(c.References, r)
+		return nil
+	}
+	return fmt.Errorf("%s: type %q is no expectation: want %s or %s", name, typ, attest.ExpectType, attest.ReferencesType)
+}
+
+// Collateral reads a file of collateral: certificates, a revocation list, a deny list.
+func Collateral(name string) ([]attest.Collateral, error) {
+	data, err := File(name, attest.MaxCRL)
+	if err != nil {
+		return nil, err
+	}
+	items, err := verifier.ReadCollateral(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return items, nil
+}
+
+// Certificates reads a file of certificates: DER, PEM, or a certificate table.
+func Certificates(name string) ([]attest.Collateral, error) {
+	data, err := File(name, attest.MaxCertTable)
+	if err != nil {
+		return nil, err
+	}
+	certs, err := sevsnp.ReadCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var items []attest.Collateral
+	for _, der := range certs {
+		items = append(items, attest.Collateral{Kind: attest.KindAMDCertificate, Data: der})
+	}
+	return items, nil
+}
+
+// Evidence reads one file of evidence, or a folder that holds one report and certificates beside it, as snpguest leaves
+// it. A file over the limit is read one byte further, so that the verifier refuses it as it would anywhere.
+func Evidence(name string) (evidence []byte, beside []attest.Collateral, err error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.IsDir() {
+		evidence, err = Prefix(name, attest.MaxBundle+1)
+		return evidence, nil, err
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	found := ""
+	for _, e := range entries {
+		path := filepath.Join(name, e.Name())
+		data, err := File(path, attest.MaxBundle)
+		if err != nil {
+			return nil, nil, err
+		}
+		if items, err := verifier.ReadCollateral(data); err == nil {
+			beside = append(beside, items...)
+			continue
+		}
+		if found != "" {
+			return nil, nil, fmt.Errorf("%s: neither %s nor %s is a certificate: want one report", name, found, e.Name())
+		}
+		evidence, found = data, e.Name()
+	}
+	if found == "" {
+		return nil, nil, fmt.Errorf("%s: no report in this folder", name)
+	}
+	return evidence, beside, nil
+}
