@@ -148,12 +148,12 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return j.met(err, j.ev.index, ledger.KindEvidence)
 	}
-	if err := j.checkAnswer(data); err != nil {
-		j.res.fault(placed(*err, j.ev.index, ledger.KindEvidence))
-	}
 	opened, err := verifier.Open(verifier.TypeBundle, data)
 	if err != nil {
 		panic("audit: internal error: " + err.Error())
+	}
+	if err := j.checkAnswer(opened, data); err != nil {
+		j.res.fault(placed(*err, j.ev.index, ledger.KindEvidence))
 	}
 	decided := map[canon.Digest]int64{} // index of the verdict by each policy
 	for _, a := range j.ev.appraisals {
@@ -177,15 +177,20 @@ func (j *job) run(ctx context.Context) error {
 }
 
 // checkAnswer repeats what was checked at the door: the bundle answers the challenge, and its session key signed it.
-func (j *job) checkAnswer(data []byte) *Fault {
-	env, err := ledger.ParseEnvelope(data)
-	if err != nil {
-		return &Fault{What: err.Error()}
+func (j *job) checkAnswer(opened *verifier.Opened, data []byte) *Fault {
+	b, signed := opened.Bundle(), opened.SignedBySession()
+	if b == nil { // the appraisal says why; the door only asked for a bundle
+		env, err := ledger.ParseEnvelope(data)
+		if err != nil {
+			return &Fault{What: err.Error()}
+		}
+		parsed, bySession, err := attest.OpenBundle(env)
+		if err != nil {
+			return &Fault{What: err.Error()}
+		}
+		b, signed = &parsed, bySession
 	}
-	b, signed, err := attest.OpenBundle(env)
 	switch {
-	case err != nil:
-		return &Fault{What: err.Error()}
 	case j.ev.challenge != nil && b.Challenge != j.ev.challenge.digest:
 		return &Fault{What: fmt.Sprintf("answers the challenge %s, its entry names %s", b.Challenge, j.ev.challenge.digest)}
 	case !signed:
@@ -194,7 +199,7 @@ func (j *job) checkAnswer(data []byte) *Fault {
 	return nil
 }
 
-// appraise computes an appraisal again and returns the logged one, or nil if it cannot be read.
+// appraise computes an appraisal again and returns the logged one, or nil if there is none to decide on.
 func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisal) (*verifier.Appraisal, error) {
 	body, err := j.blob(ctx, a.body)
 	if err != nil {
@@ -207,11 +212,19 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if logged.AsOf < j.ev.time || logged.AsOf > a.time {
 		j.res.fault(placed(Fault{What: fmt.Sprintf("as of %s, the evidence is of %s and the entry of %s", logged.AsOf, j.ev.time, a.time)}, a.index, ledger.KindAppraisal))
 	}
+	if len(logged.Rules) == 0 { // what a verifier logs where its own rules failed
+		j.res.appraisals.NotReproducible++
+		return nil, wrong("not reproducible with this build: made by no rules, the verifier failed on the evidence")
+	}
 	c, err := j.rebuild(ctx, logged, a)
 	if err != nil {
 		return &logged, err
 	}
-	again := verifier.Appraise(opened, c)
+	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
+	if !ok {
+		j.res.appraisals.NotReproducible++
+		return &logged, wrong("not reproducible with this build: it fails on the evidence")
+	}
 	if !slices.Equal(again.Rules, logged.Rules) {
 		j.res.appraisals.NotReproducible++
 		return &logged, wrong("not reproducible with this build: made by the rules %v, this build has %v", logged.Rules, again.Rules)
@@ -347,12 +360,16 @@ func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *apprais
 	case r.Policy != v.policy:
 		return wrong("names the policy %s, its entry names %s", r.Policy, v.policy)
 	case logged == nil:
-		return wrong("not replayed: its appraisal cannot be read")
+		return wrong("not replayed: its appraisal has no claims to decide on")
 	case r.Verdict.AsOf < logged.AsOf || r.Verdict.AsOf > v.time:
 		return wrong("as of %s, the appraisal is as of %s and the entry of %s", r.Verdict.AsOf, logged.AsOf, v.time)
 	}
 	j.res.outcomes[r.Verdict.Outcome.String()]++
-	again := policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf)
+	again, ok := attempt(func() policy.Verdict { return policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf) })
+	if !ok {
+		j.res.verdicts.NotReproducible++
+		return wrong("not reproducible with this build: it fails on the claims")
+	}
 	if again.Rules != r.Verdict.Rules {
 		j.res.verdicts.NotReproducible++
 		return wrong("not reproducible with this build: made by policy rules %d, this build has %d", r.Verdict.Rules, again.Rules)
@@ -368,6 +385,13 @@ func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *apprais
 		j.res.differ(placed(Fault{What: verdictDifference(r.Verdict, again)}, v.index, ledger.KindVerdict))
 	}
 	return nil
+}
+
+// attempt runs a rule room. One that panics has failed on what it was given: a fault of the build, and no reason to lose
+// the rest of the report.
+func attempt[T any](rule func() T) (v T, ok bool) {
+	defer func() { ok = recover() == nil }()
+	return rule(), true
 }
 
 // appraisalDifference names the first thing in which a recomputed appraisal differs from the logged one.

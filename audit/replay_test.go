@@ -170,6 +170,10 @@ func TestTampered(t *testing.T) {
 			s.changeAppraisal = func(a *verifier.Appraisal) { a.Rules[0].Rules++ }
 			s.serve(good())
 		}},
+		{"appraisal by a verifier that failed", "entry 7", "made by no rules", false, func(s *service) {
+			s.changeAppraisal = func(a *verifier.Appraisal) { a.Rules, a.Inputs = []verifier.RoomRules{}, a.Inputs[:1] }
+			s.serve(good())
+		}},
 		{"verdict by other rules", "entry 8", "not reproducible with this build", false, func(s *service) {
 			s.changeVerdict = func(v *policy.Verdict) { v.Rules++ }
 			s.serve(good())
@@ -322,7 +326,7 @@ func TestTampered(t *testing.T) {
 			wantFault(t, r, row.part, row.what)
 			// What rests on a faulty entry may be faulty for that reason; nothing else is.
 			for _, f := range r.Faults {
-				if f.Part != row.part && !strings.Contains(f.What, "its appraisal cannot be read") {
+				if f.Part != row.part && !strings.Contains(f.What, "its appraisal has no claims") {
 					t.Errorf("a fault beside the one that was made\n%s", r.Text())
 				}
 			}

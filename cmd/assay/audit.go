@@ -1,0 +1,289 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/server"
+)
+
+// Limits on the files that the audit commands read.
+const (
+	maxTrustFile = 1 << 20
+	writeBuffer  = 1 << 20
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Recompute a log offline: every appraisal and every verdict, byte for byte",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	trust := &cobra.Command{
+		Use:   "trust",
+		Short: "Write down whose log is to be believed",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	trust.AddCommand(a.auditTrustInitCommand())
+	cmd.AddCommand(a.auditExportCommand(), a.auditReplayCommand(), trust)
+	return cmd
+}
+
+func (a *app) auditExportCommand() *cobra.Command {
+	var data, database, out string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write a server's log, with every input of every verdict, into one file",
+		Long: `Write a server's log, with every input of every verdict, into one file.
+
+It reads the server's own database, while the server runs or not. Equal logs give
+equal files. The file holds evidence: it is for the log's parties and auditors.`,
+		Example: `  assay audit export --data /var/lib/assay --out log.tar
+  assay audit export --database postgres://assay@db/assay | ssh auditor 'cat > log.tar'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case (data == "") == (database == ""):
+				return errors.New("want one of --data FOLDER and --database URL")
+			case database == "":
+				database = "sqlite:" + filepath.Join(data, "assay.db")
+			}
+			return a.auditExport(c.Context(), database, out)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&data, "data", "", "data `FOLDER` of the server")
+	fl.StringVar(&database, "database", "", "`URL`: sqlite:PATH or postgres://...")
+	fl.StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
+	return cmd
+}
+
+func (a *app) auditExport(ctx context.Context, database, out string) (err error) {
+	if path, ok := strings.CutPrefix(database, "sqlite:"); ok { // opening would make the file
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
+	}
+	store, err := server.OpenStore(ctx, database, neverRandom{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return a.writeOut(out, func(w io.Writer) error { return audit.Export(ctx, store.Source(), w) })
+}
+
+// neverRandom is the randomness of a store that writes no entries.
+type neverRandom struct{}
+
+func (neverRandom) Read([]byte) (int, error) {
+	return 0, errors.New("a reader of the log appends nothing")
+}
+
+// writeOut writes stdout, or a file that is there whole or not at all.
+func (a *app) writeOut(name string, write func(io.Writer) error) (err error) {
+	if name == "-" {
+		w := bufio.NewWriterSize(a.stdout, writeBuffer)
+		return errors.Join(write(w), w.Flush())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	w := bufio.NewWriterSize(f, writeBuffer)
+	if err := errors.Join(write(w), w.Flush(), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+func (a *app) auditReplayCommand() *cobra.Command {
+	var r replayArgs
+	cmd := &cobra.Command{
+		Use:   "replay FILE|FOLDER",
+		Short: "Recompute every appraisal and verdict of an exported log",
+		Long: `Recompute every appraisal and verdict of an exported log.
+
+FILE is what audit export wrote; FOLDER is the same unpacked. Nobody is asked and
+nothing is fetched. Exit codes: 0 all follows from its inputs and the keys are
+those of the trust file, 1 something is missing, false or differs, 2 usage or could
+not run, 3 equal, but without a trust file nobody vouches for the keys, or a promise
+is not due yet.
+
+A promise is what a submitter was given for its evidence. It is kept if its entry
+stands in the log, and withheld if it does not though the log has an entry made
+after publish-by, by the server's own clock.`,
+		Example: `  assay audit replay log.tar --trust trust.yaml
+  assay audit replay log.tar --trust trust.yaml --promise promise.json -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.auditReplay(c.Context(), args[0], r) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&r.trust, "trust", "", "trust `FILE` of audit trust init")
+	fl.StringArrayVar(&r.promises, "promise", nil, "`FILE` of a promise that must have been kept; may be repeated")
+	fl.StringVarP(&r.output, "output", "o", "text", "text, or json")
+	fl.IntVar(&r.workers, "workers", runtime.NumCPU(), "`N` appraisals at a time; the report does not depend on it")
+	return cmd
+}
+
+type replayArgs struct {
+	trust    string
+	promises []string
+	output   string
+	workers  int
+}
+
+func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) error {
+	if err := refuseGODEBUG(a.getenv("GODEBUG")); err != nil {
+		return err
+	}
+	switch {
+	case args.output != "text" && args.output != "json":
+		return fmt.Errorf("output %q: want text or json", args.output)
+	case args.workers < 1 || args.workers > audit.MaxWorkers:
+		return fmt.Errorf("workers %d: want 1 to %d", args.workers, audit.MaxWorkers)
+	case len(args.promises) > audit.MaxPromises:
+		return fmt.Errorf("%d promises, at most %d", len(args.promises), audit.MaxPromises)
+	}
+	var trust *audit.Trust
+	if args.trust != "" {
+		data, err := inputs.File(args.trust, maxTrustFile)
+		if err != nil {
+			return err
+		}
+		t, err := audit.ParseTrust(args.trust, data)
+		if err != nil {
+			return err
+		}
+		trust = &t
+	}
+	o := audit.Options{Workers: args.workers, Progress: a.progress()}
+	for _, file := range args.promises {
+		data, err := inputs.File(file, ledger.MaxEnvelope)
+		if err != nil {
+			return err
+		}
+		o.Promises = append(o.Promises, audit.GivenPromise{Name: file, Data: data})
+	}
+	report, err := replayPath(ctx, name, trust, o)
+	if err != nil {
+		return err
+	}
+	if args.output == "json" {
+		data, err := report.Canonical()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "%s\n", indent(data))
+	} else {
+		fmt.Fprint(a.stdout, report.Text())
+	}
+	if trust == nil && !a.quiet {
+		a.say("hint: to know whose log this is, make a trust file: assay audit trust init URL URL")
+	}
+	if code := report.Outcome.ExitCode(); code != exitAccept {
+		return outcome(code)
+	}
+	return nil
+}
+
+func replayPath(ctx context.Context, name string, trust *audit.Trust, o audit.Options) (audit.Report, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return audit.Report{}, err
+	case info.IsDir():
+		return audit.Replay(ctx, audit.Directory(os.DirFS(name)), trust, o)
+	case !info.Mode().IsRegular():
+		return audit.Report{}, fmt.Errorf("%s: a replay reads here and there, so it wants a plain file or a folder", name)
+	}
+	return audit.ReplayFile(ctx, f, info.Size(), trust, o)
+}
+
+// progress returns what draws a line of progress, or nil where stderr is no terminal.
+func (a *app) progress() func(stage string, done, total int64) {
+	f, ok := a.stderr.(*os.File)
+	if !ok || a.quiet {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return func(stage string, done, total int64) {
+		fmt.Fprintf(f, "\r%-10s %d of %d\x1b[K", stage, done, total)
+		if done == total {
+			fmt.Fprint(f, "\r\x1b[K")
+		}
+	}
+}
+
+func (a *app) auditTrustInitCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "init URL URL...",
+		Short: "Make a trust file of keys that at least two sources tell alike",
+		Long: `Make a trust file of keys that at least two sources tell alike.
+
+A source is the server itself or a mirror of its keys that somebody else runs. Two
+addresses of one machine are one source; that is for you to see to.`,
+		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml`,
+		Args:    cobra.MinimumNArgs(2),
+		RunE:    func(c *cobra.Command, args []string) error { return a.auditTrustInit(c.Context(), args, out) },
+	}
+	cmd.Flags().StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
+	return cmd
+}
+
+func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) error {
+	var told []audit.Told
+	for _, url := range urls {
+		c, err := client.New(client.Config{URL: url})
+		if err != nil {
+			return err
+		}
+		keys, err := c.Keys(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Origin(), err)
+		}
+		told = append(told, audit.Told{By: c.Origin(), Keyset: keys})
+	}
+	trust, err := audit.TrustFrom(told...)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	fmt.Fprintln(&text, "# Keys that these sources told alike:")
+	for _, t := range told {
+		fmt.Fprintf(&text, "#   %s\n", t.By)
+	}
+	text.Write(trust.Marshal())
+	return a.writeOut(out, func(w io.Writer) error {
+		_, err := text.WriteTo(w)
+		return err
+	})
+}
