@@ -106,6 +106,9 @@ func (s *Server) routes() http.Handler {
 	s.publicOperations(api)
 	s.adminOperations(api)
 	s.logRoutes(mux, api)
+	// huma describes problem documents of its own, which nobody gets.
+	delete(schemas.Map(), "ErrorModel")
+	delete(schemas.Map(), "ErrorDetail")
 	mux.HandleFunc("GET /openapi.json", describe(api.OpenAPI()))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(codeNotFound, "no such path").write(w) })
 	return s.around(mux)

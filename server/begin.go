@@ -129,6 +129,10 @@ func (s *Server) logGiven(ctx context.Context, fresh bool) error {
 				return errors.New("another process is making the first entry of this log: start again")
 			}
 		}
+		// Of several processes that start at once, one after another compares: the row is there since the first entry.
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+			return err
+		}
 		tx.PutBlob(s.given.roots.Marshal())
 		before, err := readGiven(ctx, tx)
 		if err != nil {

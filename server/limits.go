@@ -7,7 +7,6 @@ const (
 	MaxJSON         = 64 << 10 // bytes of a JSON request
 	MaxHeader       = 16 << 10 // bytes of a request's header
 	MaxPage         = 256      // rows of one answer
-	MaxSetting      = 1 << 20  // bytes of a policy or a list of reference values
 	MaxVerifyAtOnce = 4        // anonymous appraisals at one time
 )
 

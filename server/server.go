@@ -116,6 +116,14 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // Origin returns the origin that agents use and evidence names.
 func (s *Server) Origin() string { return s.origin }
 
+// Addr returns the address that is listened on, or nil.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
 // Keyset returns the public keys of the log and its verifier.
 func (s *Server) Keyset() ledger.Keyset { return s.keyset }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,7 +13,8 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
@@ -92,16 +92,16 @@ func (s *Settings) origin(listener net.Listener) (string, error) {
 func (s *Settings) read() (given, error) {
 	g := given{roots: verifier.VendorRoots()}
 	var err error
-	if g.policy, err = readPolicy(s.Policy); err != nil {
+	if g.policy, err = inputs.Policy(s.Policy); err != nil {
 		return g, err
 	}
 	if s.Roots != "" {
-		if g.roots, err = readRoots(s.Roots); err != nil {
+		if g.roots, err = inputs.Roots(s.Roots); err != nil {
 			return g, err
 		}
 	}
 	for _, name := range s.References {
-		r, err := readReferences(name)
+		r, err := inputs.References(name)
 		if err != nil {
 			return g, err
 		}
@@ -122,48 +122,6 @@ func (s *Settings) read() (given, error) {
 	return g, nil
 }
 
-func readPolicy(name string) (*policy.Policy, error) {
-	if p, ok := policy.Builtin(name); ok {
-		return p, nil
-	}
-	data, err := readBounded(name, MaxSetting)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	return policy.Load(name, data)
-}
-
-func readRoots(dir string) (attest.Roots, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.pem"))
-	if err != nil || len(names) == 0 {
-		return attest.Roots{}, fmt.Errorf("root set: no .pem file in %s", dir)
-	}
-	var files []attest.RootFile
-	for _, name := range names {
-		data, err := readBounded(name, attest.MaxRootFile)
-		if err != nil {
-			return attest.Roots{}, fmt.Errorf("root set: %w", err)
-		}
-		files = append(files, attest.RootFile{Name: filepath.Base(name), Data: data})
-	}
-	return attest.NewRoots(files...)
-}
-
-func readReferences(name string) (attest.References, error) {
-	var r attest.References
-	data, err := readBounded(name, MaxSetting)
-	if err != nil {
-		return r, fmt.Errorf("references: %w", err)
-	}
-	if _, err := doc.Decode(name, data, &r); err != nil {
-		return r, err
-	}
-	if err := r.Check(); err != nil {
-		return r, fmt.Errorf("%s: %w", name, err)
-	}
-	return r, nil
-}
-
 func (g *given) readCollateral(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -174,13 +132,9 @@ func (g *given) readCollateral(dir string) error {
 		if e.IsDir() {
 			continue
 		}
-		data, err := readBounded(filepath.Join(dir, e.Name()), attest.MaxCRL)
+		items, err := inputs.Collateral(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return fmt.Errorf("collateral: %w", err)
-		}
-		items, err := verifier.ReadCollateral(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(dir, e.Name()), err)
 		}
 		for _, item := range items {
 			if seen[item.Digest()] {
@@ -197,7 +151,7 @@ func (g *given) readCollateral(dir string) error {
 }
 
 func readPublicKey(name string) ([]byte, error) {
-	data, err := readBounded(name, MaxSetting)
+	data, err := inputs.File(name, ledger.MaxKey)
 	if err != nil {
 		return nil, fmt.Errorf("deny list key: %w", err)
 	}
@@ -209,20 +163,4 @@ func readPublicKey(name string) ([]byte, error) {
 		return nil, fmt.Errorf("deny list key: %s: %w", name, err)
 	}
 	return block.Bytes, nil
-}
-
-func readBounded(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, limit)
-	}
-	return data, nil
 }

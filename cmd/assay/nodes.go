@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+)
+
+func (a *app) nodesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "nodes",
+		Short:   "Let nodes in, list them, revoke them",
+		Long:    "Let nodes in, list them, revoke them, at the server that `assay login` remembers.",
+		Example: "  assay nodes token\n  assay nodes list\n  assay nodes revoke node-0123456789abcdef",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var output string
+	list := &cobra.Command{
+		Use: "list", Short: "List nodes with their last verdicts", Example: "  assay nodes list -o json", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.listNodes(c.Context(), output) },
+	}
+	list.Flags().StringVarP(&output, "output", "o", "text", "text, json or jsonl")
+	cmd.AddCommand(list, &cobra.Command{
+		Use: "token", Short: "Make a token that lets one node in, once", Example: "  assay nodes token > token", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.nodeToken(c.Context()) },
+	}, &cobra.Command{
+		Use: "revoke NODE", Short: "Revoke a node's credential and free its devices", Example: "  assay nodes revoke node-0123456789abcdef", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.revokeNode(c.Context(), args[0]) },
+	})
+	return cmd
+}
+
+func (a *app) nodeToken(ctx context.Context) error {
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	t, err := c.NewJoinToken(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout, t.Token)
+	a.say("good once, until %s", t.Expires)
+	return nil
+}
+
+func (a *app) revokeNode(ctx context.Context, node string) error {
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	if err := c.Revoke(ctx, node); err != nil {
+		return err
+	}
+	a.say("%s is revoked; what it submitted stays in the log", node)
+	return nil
+}
+
+func (a *app) listNodes(ctx context.Context, output string) error {
+	if !slices.Contains([]string{"text", "json", "jsonl"}, output) {
+		return fmt.Errorf("output %q: want text, json or jsonl", output)
+	}
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	all := client.Nodes{Nodes: []client.NodeRecord{}}
+	for after := ""; ; {
+		page, err := c.Nodes(ctx, after)
+		if err != nil {
+			return err
+		}
+		all.Nodes = append(all.Nodes, page.Nodes...)
+		if after = page.After; after == "" {
+			break
+		}
+	}
+	switch output {
+	case "json":
+		b, err := canon.Marshal(all)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "%s\n", indent(b))
+		return nil
+	case "jsonl":
+		for _, n := range all.Nodes {
+			b, err := canon.Marshal(n)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "%s\n", b)
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tJOINED\tVERDICT\tDECIDED\tDEVICES")
+	for _, n := range all.Nodes {
+		verdict := n.Verdict
+		if n.Revoked != 0 {
+			verdict = "revoked"
+		}
+		decided := ""
+		if n.Decided != 0 {
+			decided = n.Decided.String()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", n.Node, n.Joined, verdict, decided, len(n.Devices))
+	}
+	return w.Flush()
+}

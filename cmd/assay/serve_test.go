@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/client"
+)
+
+// operator runs commands with one configuration file.
+type operator struct {
+	t      *testing.T
+	config string
+}
+
+func (o operator) run(stdin string, args ...string) (stdout, stderr string, code int) {
+	var out, words bytes.Buffer
+	a := &app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &words, now: func() time.Time { return minted }, getenv: o.getenv}
+	code = a.run(o.t.Context(), args)
+	return out.String(), words.String(), code
+}
+
+func (o operator) getenv(name string) string {
+	return map[string]string{"ASSAY_CONFIG": o.config}[name]
+}
+
+// serving is `assay serve` under way.
+type serving struct {
+	facts map[string]string // first word of a line of stdout, and the rest
+	lines []string
+	stop  func() int
+}
+
+// serve starts the command and waits for what it prints: up to its last line.
+func (o operator) serve(last string, args ...string) serving {
+	o.t.Helper()
+	ctx, cancel := context.WithCancel(o.t.Context())
+	out, in := io.Pipe()
+	a := &app{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, now: func() time.Time { return minted }, getenv: o.getenv}
+	code := make(chan int, 1)
+	go func() {
+		code <- a.run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
+		in.Close()
+	}()
+	s := serving{facts: map[string]string{}}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		name, fact, _ := strings.Cut(lines.Text(), "  ")
+		s.facts[name] = strings.TrimSpace(fact)
+		s.lines = append(s.lines, lines.Text())
+		if name == last {
+			break
+		}
+	}
+	if s.facts[last] == "" {
+		o.t.Fatalf("assay serve ended with %d after %q", <-code, s.lines)
+	}
+	s.stop = func() int { cancel(); return <-code }
+	return s
+}
+
+func TestServe(t *testing.T) {
+	o := operator{t, filepath.Join(t.TempDir(), "context.json")}
+	data, roots := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	for _, f := range mint.NewAMD(sevsnp.Milan).Roots() {
+		if err := os.WriteFile(filepath.Join(roots, f.Name), f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, stderr, code := o.run("", "nodes", "list"); code != exitUsage || !strings.Contains(stderr, "not logged in") || !strings.Contains(stderr, "assay: hint: run: assay login URL") {
+		t.Errorf("before login: exit %d, %q", code, stderr)
+	}
+	s := o.serve("admin token", "--data", data, "--roots", roots)
+	if !strings.HasPrefix(s.lines[0], "NOT VENDOR ROOTS") {
+		t.Errorf("first line %q, want NOT VENDOR ROOTS", s.lines[0])
+	}
+	url, token := s.facts["url"], s.facts["admin token"]
+	if _, stderr, code := o.run("admin_0011223344556677_AAAA\n", "login", url); code != exitUsage || !strings.Contains(stderr, "401") {
+		t.Errorf("login with a wrong token: exit %d, %q", code, stderr)
+	}
+	if _, stderr, code := o.run("", "login", url); code != exitUsage || !strings.Contains(stderr, "no token on stdin") {
+		t.Errorf("login without a token: exit %d, %q", code, stderr)
+	}
+	if _, err := os.Stat(o.config); err == nil {
+		t.Error("a login that failed left a context")
+	}
+	if _, stderr, code := o.run(token+"\n", "login", url); code != exitAccept {
+		t.Fatalf("login: exit %d, %q", code, stderr)
+	}
+	if info, err := os.Stat(o.config); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("context file: %v %v, want mode 600", info, err)
+	}
+	joinToken, _, code := o.run("", "nodes", "token")
+	tok, err := client.ParseToken(strings.TrimSpace(joinToken))
+	if code != exitAccept || err != nil {
+		t.Fatalf("nodes token: exit %d, %q, %v", code, joinToken, err)
+	}
+	c, err := client.New(client.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, err := c.Join(t.Context(), tok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _, code := o.run("", "nodes", "list"); code != exitAccept || !strings.Contains(stdout, joined.Node) {
+		t.Errorf("nodes list: exit %d, %q", code, stdout)
+	}
+	if _, stderr, code := o.run("", "nodes", "revoke", joined.Node); code != exitAccept {
+		t.Errorf("nodes revoke: exit %d, %q", code, stderr)
+	}
+	if stdout, _, _ := o.run("", "nodes", "list", "-o", "jsonl"); !strings.Contains(stdout, `"revoked":"`) {
+		t.Errorf("nodes list -o jsonl: %q, want the node revoked", stdout)
+	}
+	if _, stderr, code := o.run("", "nodes", "revoke", "node-unknown"); code != exitUsage || !strings.Contains(stderr, "404") {
+		t.Errorf("revoke of an unknown node: exit %d, %q", code, stderr)
+	}
+	if code := s.stop(); code != exitAccept {
+		t.Errorf("serve ended with %d, want 0", code)
+	}
+	again := o.serve("log", "--data", data)
+	if again.facts["log"] != s.facts["log"] || strings.HasPrefix(again.lines[0], "NOT VENDOR ROOTS") {
+		t.Errorf("second start %q, want the same log under vendor roots", again.lines)
+	}
+	if code := again.stop(); code != exitAccept {
+		t.Errorf("second serve ended with %d, want 0", code)
+	}
+	renewed := o.serve("admin token", "--data", data, "--renew-admin-token")
+	if got := renewed.facts["admin token"]; got == "" || got == token {
+		t.Errorf("renewed admin token %q", got)
+	}
+	renewed.stop()
+}
+
+func TestServeRefuses(t *testing.T) {
+	o := operator{t, filepath.Join(t.TempDir(), "context.json")}
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no data folder", nil, "no data folder"},
+		{"plain http elsewhere", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--origin", "http://assay.test"}, "plain http"},
+		{"unknown policy", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--policy", "lenient"}, "lenient"},
+		{"argument", []string{"now"}, "unknown command"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, stderr, code := o.run("", append([]string{"serve"}, tc.args...)...); code != exitUsage || !strings.Contains(stderr, tc.want) {
+				t.Errorf("exit %d, %q, want %d %q", code, stderr, exitUsage, tc.want)
+			}
+		})
+	}
+}
