@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -169,6 +170,28 @@ func (l *log) export() []byte {
 	var b bytes.Buffer
 	l.must(audit.Export(l.t.Context(), l, &b))
 	return b.Bytes()
+}
+
+// snapshot is a log as it was at one moment.
+type snapshot struct{ log log }
+
+func newSnapshot(s *service) snapshot { return snapshot{copyOf(s.log)} }
+
+// restore returns a log that goes on from there.
+func (p snapshot) restore(t testing.TB) *log {
+	l := copyOf(&p.log)
+	l.t = t
+	return &l
+}
+
+func copyOf(l *log) log {
+	c := *l
+	c.blobs, c.streams, c.tiles = maps.Clone(l.blobs), maps.Clone(l.streams), map[ledger.Tile][]byte{}
+	for t, data := range l.tiles {
+		c.tiles[t] = bytes.Clone(data)
+	}
+	c.commitments = slices.Clone(l.commitments)
+	return c
 }
 
 // host is a machine with its agent.

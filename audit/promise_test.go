@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -67,17 +66,7 @@ func TestPromises(t *testing.T) {
 
 // grown returns a copy of a log with one more entry, made at a time.
 func grown(s *service, at canon.Time) *log {
-	l := *s.log
-	l.blobs, l.tiles, l.streams = map[canon.Digest][]byte{}, map[ledger.Tile][]byte{}, map[string]ledger.Tail{}
-	for k, v := range s.blobs {
-		l.blobs[k] = v
-	}
-	for k, v := range s.tiles {
-		l.tiles[k] = bytes.Clone(v)
-	}
-	for k, v := range s.streams {
-		l.streams[k] = v
-	}
+	l := newSnapshot(s).restore(s.t)
 	l.now = at
 	l.append(ledger.KindReference, ledger.StreamServer, l.put(s.references))
 	return l.publish()
