@@ -1,0 +1,185 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+func TestVerify(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	ch := n.challenge()
+	data := n.evidence(ch)
+	before := l.entries()
+	for _, tc := range []struct {
+		name, query, body string
+		status            int
+		want              string
+	}{
+		{"bundle, challenge known", "?nonce=" + ch.Challenge.Digest().String(), string(data), 200, `"observed":"no-time`}, // when it was issued, a stranger's word cannot say
+		{"bundle, challenge not known", "", string(data), 200, `"verdict":"undecided"`},
+		{"bundle, other challenge", "?nonce=" + strings.Repeat("00", 32), string(data), 200, `"verdict":"reject"`},
+		{"another policy", "?policy=genuine", string(data), 200, `"name":"genuine"`},
+		{"rubbish", "", "rubbish", 200, `"verdict":"reject"`},
+		{"unknown policy", "?policy=lenient", string(data), 400, `"code":"malformed"`},
+		{"unknown type", "?type=quote", string(data), 400, `"code":"malformed"`},
+		{"bad nonce", "?nonce=zz", string(data), 400, `"code":"malformed"`},
+		{"nonce and report data", "?nonce=" + strings.Repeat("00", 32) + "&report_data=" + strings.Repeat("00", 64), string(data), 400, `"code":"malformed"`},
+		{"too large", "", strings.Repeat(" ", attest.MaxBundle+1), 413, `"code":"too-large"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			resp, body := l.send("POST", "/v1/verify"+tc.query, "", "application/octet-stream", []byte(tc.body))
+			if resp.StatusCode != tc.status || !strings.Contains(string(body), tc.want) {
+				t.Errorf("%d %.400s, want %d %s", resp.StatusCode, body, tc.status, tc.want)
+			}
+		})
+	}
+	if got := l.entries(); got != before {
+		t.Errorf("%d entries, want %d: nothing is stored", got, before)
+	}
+}
+
+func TestStrictJSON(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	for _, tc := range []struct {
+		name, body, want string
+	}{
+		{"unknown key", `{"renters":"00"}`, "unknown key"},
+		{"duplicate key", `{"renter":"","renter":""}`, "body.json:1:"},
+		{"other case", `{"Renter":""}`, "unknown key"},
+		{"other type", `{"renter":7}`, "want text"},
+		{"second document", `{} {}`, "body.json:1:"},
+		{"no document", ``, "body is required"},
+		{"wrong length", `{"renter":"0011"}`, "2 bytes, want 32"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			resp, body := l.send("POST", "/v1/challenges", n.credential, "application/json", []byte(tc.body))
+			if resp.StatusCode/100 != 4 || !strings.Contains(string(body), `"code":"malformed"`) || !strings.Contains(string(body), tc.want) {
+				t.Errorf("%d %s, want malformed: %s", resp.StatusCode, body, tc.want)
+			}
+		})
+	}
+	resp, body := l.send("POST", "/v1/challenges", n.credential, "application/json", []byte(`{"renter":"`+strings.Repeat("00", 32)+`"}`))
+	if resp.StatusCode != 201 {
+		t.Errorf("good: %d %s", resp.StatusCode, body)
+	}
+}
+
+func TestLogRoutes(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	for range 90 { // three entries each: one complete tile
+		n.prove()
+	}
+	mirror := l.client("").Mirror()
+	note, err := mirror.Checkpoint(t.Context())
+	must(t, err)
+	c, err := ledger.ReadCheckpoint(note)
+	must(t, err)
+	if c.Size < ledger.TileWidth {
+		t.Fatalf("log of size %d, want a complete tile", c.Size)
+	}
+	seen := int64(0)
+	must(t, ledger.Walk(t.Context(), mirror, c.Tree, func(int64, canon.Digest) error { seen++; return nil }))
+	if seen != c.Size {
+		t.Errorf("walked %d leaves, want %d", seen, c.Size)
+	}
+	for _, tc := range []struct {
+		path   string
+		status int
+		cache  string
+	}{
+		{"/log/checkpoint", 200, "no-cache"},
+		{"/log/tile/0/000", 200, "public, max-age=31536000, immutable"},
+		{"/log/tile/entries/000", 200, "public, max-age=31536000, immutable"},
+		{"/log/tile/0/000.p/7", 200, "public, max-age=60"},
+		{"/log/tile/0/009", 404, "no-store"},
+		{"/log/tile/0/0", 404, "no-store"},
+		{"/log/else", 404, "no-store"},
+	} {
+		resp, body := l.send("GET", tc.path, "", "", nil)
+		if resp.StatusCode != tc.status || resp.Header.Get("Cache-Control") != tc.cache {
+			t.Errorf("%s: %d %q %.100q, want %d %q", tc.path, resp.StatusCode, resp.Header.Get("Cache-Control"), body, tc.status, tc.cache)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	l := newLab(t, "")
+	health := func() client.Health {
+		h, err := l.client("").Health(t.Context())
+		must(t, err)
+		return h
+	}
+	if h := health(); h != (client.Health{Status: "ok", Size: 4}) {
+		t.Errorf("at the start: %+v", h)
+	}
+	n := l.join("one")
+	l.clock.advance(time.Hour)
+	if h := health(); h.Status != "ok" || h.PublishedAge != 3600 {
+		t.Errorf("nothing waits: %+v, want ok", h)
+	}
+	n.challenge()
+	if h := health(); h.Status == "ok" {
+		t.Errorf("an entry waits behind an old checkpoint: %+v", h)
+	}
+	l.advance()
+	if h := health(); h != (client.Health{Status: "ok", Size: 5}) {
+		t.Errorf("published: %+v", h)
+	}
+}
+
+// TestOpenAPI holds the description against the routes: each is there, and each that is there answers.
+func TestOpenAPI(t *testing.T) {
+	l := newLab(t, "")
+	resp, body := l.send("GET", "/openapi.json", "", "", nil)
+	var api struct {
+		OpenAPI string                                `json:"openapi"`
+		Paths   map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	must(t, json.Unmarshal(body, &api))
+	if resp.StatusCode != 200 || api.OpenAPI != "3.1.0" {
+		t.Fatalf("%d, version %q", resp.StatusCode, api.OpenAPI)
+	}
+	var got []string
+	for path, methods := range api.Paths {
+		for method := range methods {
+			got = append(got, strings.ToUpper(method)+" "+path)
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"DELETE /v1/nodes/{node}", "GET /log/checkpoint", "GET /log/tile/{tile}", "GET /v1/blobs/{digest}", "GET /v1/entries", "GET /v1/health",
+		"GET /v1/keys", "GET /v1/nodes", "GET /v1/results/{evidence}", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens",
+		"POST /v1/nodes", "POST /v1/verify",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("described\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, route := range got {
+		method, path, _ := strings.Cut(route, " ")
+		path = strings.NewReplacer("{node}", "node-1", "{tile}", "0/000.p/4", "{digest}", strings.Repeat("0", 64), "{evidence}", strings.Repeat("0", 64)).Replace(path)
+		resp, body := l.send(method, path, "", "", nil)
+		if resp.StatusCode == 404 || resp.StatusCode >= 500 {
+			t.Errorf("%s: %d %s", route, resp.StatusCode, body)
+		}
+		if resp.StatusCode >= 400 && resp.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: refused as %q, want a problem document", route, resp.Header.Get("Content-Type"))
+		}
+	}
+	for _, word := range []string{"$schema", "ErrorModel"} {
+		if bytes.Contains(body, []byte(word)) {
+			t.Errorf("the description names %s", word)
+		}
+	}
+}
