@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -182,4 +183,18 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("the description names %s", word)
 		}
 	}
+}
+
+// TestExportOverHTTP: whoever has the admin token exports the same log from afar; a node gets no blob.
+func TestExportOverHTTP(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	n.prove()
+	var here, there bytes.Buffer
+	must(t, audit.Export(t.Context(), l.server.Source(), &here))
+	must(t, audit.Export(t.Context(), l.client(l.admin).Mirror(), &there))
+	if !bytes.Equal(here.Bytes(), there.Bytes()) {
+		t.Errorf("export of %d bytes here, %d over HTTP: want the same", here.Len(), there.Len())
+	}
+	refused(t, audit.Export(t.Context(), n.client().Mirror(), &there), 403, "forbidden")
 }
