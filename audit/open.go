@@ -25,7 +25,6 @@ const (
 type Archive struct {
 	r     io.ReaderAt
 	note  []byte
-	size  int64 // of the tree
 	tiles map[place]span
 	blobs []namedSpan // ordered by digest
 }
@@ -65,7 +64,6 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	if err != nil {
 		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()}
 	}
-	a.size = c.Size
 	for tile := range tilesOf(c.Size) {
 		p, err := t.want(tile.Path())
 		var f *Fault

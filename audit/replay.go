@@ -106,7 +106,6 @@ type replay struct {
 	report Report
 	faults []Fault
 	keys   ledger.Keyset // that signatures are checked with: the trusted ones, else those of entry 0
-	seen   ledger.Keyset // of entry 0
 	latest canon.Time    // of any entry
 
 	history
@@ -164,7 +163,6 @@ func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
 	case err != nil:
 		return err
 	}
-	r.seen = k
 	if origin, key, err := ledger.ParseLogVKey(k.Log); err == nil {
 		if origin != c.Origin {
 			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: fmt.Sprintf("the keyset is of the log %q, the checkpoint of %q", origin, c.Origin)})
