@@ -84,8 +84,10 @@ func (w window) and(o window) window {
 	return w
 }
 
+// windowOf keeps a copy of the name's beginning: what is remembered of a hostile certificate stays small.
 func windowOf(c *x509.Certificate) window {
-	return window{canon.At(c.NotBefore), canon.At(c.NotAfter), c.Subject.CommonName, c.Subject.CommonName}
+	name := strings.Clone(c.Subject.CommonName[:min(len(c.Subject.CommonName), attest.MaxName)])
+	return window{canon.At(c.NotBefore), canon.At(c.NotAfter), name, name}
 }
 
 // errNoLeaf marks a certificate that is no VCEK or VLEK, such as an ASK.
@@ -94,7 +96,11 @@ var errNoLeaf = errors.New("neither VCEK nor VLEK")
 // parseLeaf reads a signing certificate. Its kind is told from what it names, a chip or a cloud, never from its subject.
 // That no extension stands there twice, [x509.ParseCertificate] has seen to.
 func parseLeaf(c *x509.Certificate) (leaf, error) {
-	l := leaf{serial: c.SerialNumber.Text(16), window: windowOf(c)}
+	l := leaf{window: windowOf(c)}
+	if c.SerialNumber.BitLen() > 8*maxSerial {
+		return l, fmt.Errorf("serial number of more than %d bytes", maxSerial)
+	}
+	l.serial = c.SerialNumber.Text(16)
 	need := map[string]*uint8{oidBootloader.String(): &l.tcb.Bootloader, oidTEE.String(): &l.tcb.TEE, oidSNP.String(): &l.tcb.SNP, oidMicrocode.String(): &l.tcb.Microcode}
 	for _, e := range c.Extensions {
 		id := e.Id.String()
@@ -133,7 +139,7 @@ func parseLeaf(c *x509.Certificate) (leaf, error) {
 	}
 	l.key = key
 	if len(c.UnhandledCriticalExtensions) > 0 {
-		return l, fmt.Errorf("critical extension %s is not known", c.UnhandledCriticalExtensions[0])
+		return l, fmt.Errorf("critical extension %.80s is not known", c.UnhandledCriticalExtensions[0])
 	}
 	return l, nil
 }

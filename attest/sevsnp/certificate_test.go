@@ -242,6 +242,8 @@ func TestSigningCertificate(t *testing.T) {
 		{"FMC on Milan", situation{chip: chip, extensions: append(slices.Clone(sound), ext("3.9", 0, ""))}, "sevsnp.cert-tcb", claim.Contradicted, claim.Mismatch},
 		{"key on P-256", situation{chip: chip, leafKey: p256}, "sevsnp.chain", claim.Contradicted, "bad-certificate"},
 		{"critical extension that nobody knows", situation{chip: chip, leaf: x509.Certificate{ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}}}}, "sevsnp.chain", claim.Contradicted, "bad-certificate"},
+		{"serial number of 21 bytes", situation{leaf: x509.Certificate{SerialNumber: new(big.Int).Lsh(big.NewInt(1), 160)}}, "sevsnp.chain", claim.Contradicted, "bad-certificate"},
+		{"serial number of 20 bytes", situation{leaf: x509.Certificate{SerialNumber: new(big.Int).Lsh(big.NewInt(1), 158)}}, "", 0, ""},
 		{"extension that nobody knows", situation{chip: chip, leaf: x509.Certificate{ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: []byte{5, 0}}}}}, "", 0, ""},
 		// The chain: one intermediate of the right name, signed by the root.
 		{"ASK of another line's name", situation{ask: authority("SEV-Genoa")}, "sevsnp.chain", claim.Contradicted, "untrusted"},

@@ -7,6 +7,7 @@ const (
 	scalarSize    = 72    // bytes of R and of S, little-endian, table 139
 	chipIDSize    = 64    // bytes of CHIP_ID
 	turinChipSize = 8     // significant bytes of CHIP_ID on Turin, the rest zero
+	maxSerial     = 20    // bytes of a certificate's serial number (RFC 5280, section 4.1.2.2)
 	minVersion    = 2     // report versions that this build reads
 	maxVersion    = 5
 )

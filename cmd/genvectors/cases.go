@@ -17,6 +17,7 @@ const (
 // cases returns every case: accepted ones first, then their twins by subject.
 func (s *shelf) cases() []testvectors.Case {
 	s.reports()
+	s.oddReports()
 	s.bundles()
 	s.structureTwins()
 	s.certificateTwins()
@@ -84,6 +85,21 @@ func (s *shelf) reports() {
 	s.add("certificate-for-current", "The certificate was fetched for CURRENT_TCB: another key.", "reported-below-current", current, answers{reject, reject, []string{
 		"sevsnp.signature contradicted bad-signature", "sevsnp.cert-tcb contradicted mismatch",
 	}})
+}
+
+// oddReports are raw reports that known bugs of other verifiers speak of.
+func (s *shelf) oddReports() {
+	tail := s.scene(sevsnp.Turin, 5)
+	tail.fields.ChipID[20] = 1
+	s.add("turin-chip-tail", "Turin: a byte behind the eight significant ones of CHIP_ID is set.", "turin-v5", tail, answers{reject, reject, []string{"sevsnp.cert-chip-id contradicted mismatch"}})
+	missing := s.scene(sevsnp.Turin, 5)
+	missing.collateral = missing.with(testvectors.KeyCertificate)
+	s.add("turin-missing", "Turin without its certificate: the lookup wants 8 bytes of id, and FMC.", "turin-v5", missing, answers{undecided, undecided, []string{"sevsnp.chain unknown collateral-missing"}})
+	masked := s.scene(sevsnp.Milan, 2)
+	masked.fields.ChipID = mint.ChipID{}
+	s.add("milan-v2-masked", "Version 2 with a masked chip id: the chain proves the product.", "milan-v2", masked, answers{undecided, undecided, []string{"sevsnp.cert-chip-id unknown masked"}})
+	masked.collateral = masked.with(testvectors.KeyCertificate)
+	s.add("milan-v2-masked-missing", "The same without a certificate: nobody could look it up.", "milan-v2-masked", masked, answers{reject, reject, []string{"sevsnp.chain unknown evidence-missing", "sevsnp.cert-chip-id unknown"}})
 }
 
 // base is the accepted bundle that most twins differ from: its version has every field.

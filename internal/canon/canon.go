@@ -95,7 +95,7 @@ func plain(err error) error {
 
 // scan walks JSON text once and refuses what no canonical document holds.
 func scan(data []byte) error {
-	d := jsontext.NewDecoder(bytes.NewReader(data))
+	d := jsontext.NewDecoder(bytes.NewBuffer(data)) // a Buffer is read in place, a Reader is copied
 	values := 0
 	for {
 		tok, err := d.ReadToken()

@@ -1,0 +1,246 @@
+package verifier_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/vectors"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/testvectors"
+	"github.com/assay-network/assay/verifier"
+)
+
+// row is one answer that a known bug of another verifier got wrong: what a case must come to.
+type row struct {
+	name         string // of the case
+	id           string
+	status       claim.Status
+	word         string
+	genuine      policy.Outcome
+	confidential policy.Outcome
+}
+
+// knownBugs are rows of bugs that others reported, each with its twin.
+var knownBugs = map[string][]row{
+	"P05 Turin has 8 bytes of chip id": {
+		{"turin-v5", "sevsnp.cert-chip-id", claim.Affirmed, "chip", policy.Accept, policy.Undecided},
+		{"turin-chip-tail", "sevsnp.cert-chip-id", claim.Contradicted, "mismatch", policy.Reject, policy.Reject},
+		{"turin-v5", "sevsnp.tcb", claim.Affirmed, "fmc=1 bl=1 tee=1 snp=4 ucode=75", policy.Accept, policy.Undecided},
+	},
+	"P06 the received bytes are hashed": {
+		{"reserved-byte", "sevsnp.signature", claim.Affirmed, "", policy.Accept, policy.Reject}, // a re-encoding would drop the byte
+		{"signature", "sevsnp.signature", claim.Contradicted, "bad-signature", policy.Reject, policy.Reject},
+	},
+	"P07 no product in the report": {
+		{"milan-v2-masked", "sevsnp.chain", claim.Affirmed, "", policy.Undecided, policy.Undecided},
+		{"milan-v2-masked-missing", "sevsnp.chain", claim.Unknown, "evidence-missing", policy.Reject, policy.Reject},
+		{"report-no-cpuid", "sevsnp.structure", claim.Contradicted, "malformed", policy.Reject, policy.Reject},
+	},
+	"P08 productName without a stepping": {
+		{"chain-no-stepping", "sevsnp.chain", claim.Affirmed, "", policy.Accept, policy.Accept},
+		{"chain-other-line", "sevsnp.chain", claim.Contradicted, "mismatch", policy.Reject, policy.Reject},
+	},
+	"P09 the hardware id is told by its length": {
+		{"chain-wrapped-id", "sevsnp.cert-chip-id", claim.Affirmed, "chip", policy.Accept, policy.Accept},
+		{"certificate-chip", "sevsnp.cert-chip-id", claim.Contradicted, "mismatch", policy.Reject, policy.Reject},
+		{"chip-id-masked", "sevsnp.cert-chip-id", claim.Unknown, "masked", policy.Undecided, policy.Undecided},
+	},
+	"C01 no step may pass over a broken chain": {
+		{"chain-other-line", "sevsnp.signature", claim.Unknown, "rests-on", policy.Reject, policy.Reject},
+		{"chain-impostor", "sevsnp.signature", claim.Unknown, "rests-on", policy.Reject, policy.Reject},
+		{"genoa-v5", "sevsnp.signature", claim.Affirmed, "", policy.Accept, policy.Undecided},
+	},
+	"C02 the certificate is for REPORTED_TCB": {
+		{"reported-below-current", "sevsnp.signature", claim.Affirmed, "", policy.Accept, policy.Undecided},
+		{"certificate-for-current", "sevsnp.signature", claim.Contradicted, "bad-signature", policy.Reject, policy.Reject},
+	},
+	"C05 a first sight is no freshness": {
+		{"report-data-unasked", "sevsnp.freshness", claim.Unknown, "no-expectation", policy.Accept, policy.Undecided},
+		{"challenge-unasked", "sevsnp.freshness", claim.Unknown, "no-expectation", policy.Accept, policy.Undecided},
+		{"genoa-v5", "sevsnp.freshness", claim.Affirmed, "", policy.Accept, policy.Undecided},
+	},
+	"C08 a TCB is compared part by part": {
+		{"committed-above-current", "sevsnp.committed-tcb", claim.Contradicted, "mismatch", policy.Accept, policy.Reject},
+		{"bundle-genoa-v5", "sevsnp.committed-tcb", claim.Affirmed, "bl=10 tee=0 snp=24 ucode=84", policy.Accept, policy.Accept},
+	},
+	"L04 debug and VMPL": {
+		{"debug", "sevsnp.debug-off", claim.Contradicted, "enabled", policy.Accept, policy.Reject},
+		{"vmpl-2", "sevsnp.vmpl", claim.Affirmed, "2", policy.Accept, policy.Reject},
+		{"bundle-genoa-v5", "sevsnp.debug-off", claim.Affirmed, "", policy.Accept, policy.Accept},
+	},
+	"L07 an old TCB with the certificate for it": {
+		{"tcb-old", "sevsnp.cert-tcb", claim.Affirmed, "bl=10 tee=0 snp=22 ucode=84", policy.Accept, policy.Reject},
+		{"bundle-genoa-v5", "sevsnp.tcb", claim.Affirmed, "bl=10 tee=0 snp=24 ucode=84", policy.Accept, policy.Accept},
+	},
+	"L09 no reference values": {
+		{"guest-unlisted", "guest.measured", claim.Unknown, "no-reference", policy.Accept, policy.Undecided},
+		{"guest-other", "guest.measured", claim.Contradicted, "not-listed", policy.Accept, policy.Reject},
+		{"bundle-genoa-v5", "guest.measured", claim.Affirmed, "tee", policy.Accept, policy.Accept},
+	},
+	"T02 a lapsed certificate is not judged by its own dates": {
+		{"chain-lapsed", "sevsnp.chain", claim.Contradicted, "lapsed", policy.Reject, policy.Reject},
+		{"chain-last-second", "sevsnp.chain", claim.Affirmed, "", policy.Accept, policy.Accept},
+	},
+	"T04 bounds are inclusive": {
+		{"chain-first-second", "sevsnp.chain", claim.Affirmed, "", policy.Accept, policy.Accept},
+		{"chain-early", "sevsnp.chain", claim.Contradicted, "not-yet-valid", policy.Reject, policy.Reject},
+		{"crl-first-second", "sevsnp.revocation", claim.Affirmed, "", policy.Accept, policy.Accept},
+		{"crl-last-second", "sevsnp.revocation", claim.Affirmed, "", policy.Accept, policy.Accept},
+	},
+	"T08 revocation lists with bad dates": {
+		{"crl-stale", "sevsnp.revocation", claim.Unknown, "collateral-refused", policy.Accept, policy.Undecided},
+		{"crl-future", "sevsnp.revocation", claim.Unknown, "collateral-refused", policy.Accept, policy.Undecided},
+		{"crl-endless", "sevsnp.revocation", claim.Unknown, "collateral-refused", policy.Accept, policy.Undecided},
+		{"bundle-genoa-v5", "sevsnp.revocation", claim.Affirmed, "amd-crl deny-list", policy.Accept, policy.Accept},
+	},
+}
+
+func TestKnownBugs(t *testing.T) {
+	all, _ := minted(t)
+	for name, rows := range knownBugs {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range rows {
+				j := judge(t, all[r.name])
+				c := j.Appraisal.Claims.Find(r.id, subjectOf(r.id))
+				if c == nil || c.Status != r.status || r.word != "" && word(*c) != r.word {
+					t.Errorf("%s: %s is %+v, want %s %s", r.name, r.id, c, r.status, r.word)
+				}
+				if j.Verdicts[0].Outcome != r.genuine || j.Verdicts[1].Outcome != r.confidential {
+					t.Errorf("%s: %s and %s, want %s and %s", r.name, j.Verdicts[0].Outcome, j.Verdicts[1].Outcome, r.genuine, r.confidential)
+				}
+			}
+		})
+	}
+}
+
+func subjectOf(id string) string {
+	if claim.Room(id) == "guest" {
+		return "node"
+	}
+	return "cpu:0"
+}
+
+// TestLookup (P05): the address of a Turin certificate has 8 bytes of chip id and the FMC part.
+func TestLookup(t *testing.T) {
+	all, _ := minted(t)
+	for name, want := range map[string]string{
+		"turin-missing": "/vcek/v1/Turin/%x?fmcSPL=01&blSPL=01&teeSPL=01&snpSPL=04&ucodeSPL=75",
+		"chain-missing": "/vcek/v1/Genoa/%x?blSPL=10&teeSPL=00&snpSPL=24&ucodeSPL=84",
+	} {
+		o, k, err := all[name].Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, _ := o.Components()[0].Part(sevsnp.PartReport)
+		chip := canon.Hex(report[0x1A0:0x1E0])
+		if strings.Contains(want, "Turin") {
+			chip = chip[:8]
+		}
+		want = strings.Replace(want, "%x", chip.String(), 1)
+		needs := o.Needs(k.Roots)
+		if len(needs) != 2 || needs[0].Kind != attest.KindAMDCertificate || !strings.HasSuffix(needs[0].Source, want) || needs[1].Kind != attest.KindAMDCRL {
+			t.Errorf("%s: %+v, want %s and a revocation list", name, needs, want)
+		}
+		if reason := string(judge(t, all[name]).Appraisal.Claims.Find("sevsnp.chain", "cpu:0").Reason); !strings.Contains(reason, want) {
+			t.Errorf("%s: the reason %q does not name the address", name, reason)
+		}
+	}
+}
+
+// TestOtherProduct (L06): a policy for Milan refuses Genoa for its product, and says nothing of roots.
+func TestOtherProduct(t *testing.T) {
+	all, _ := minted(t)
+	p, err := policy.Load("milan.yaml", []byte("type: assay/policy/v1\nname: milan-only\nrequire:\n  - {claim: sevsnp.product, of: cpu, is: Milan}\n  - {claim: sevsnp.chain, of: cpu}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := all["genoa-v5"]
+	v := policy.Decide(judge(t, c).Appraisal.Claims, p, c.AsOf)
+	if v.Outcome != policy.Reject || len(v.Reasons) != 1 || v.Reasons[0].Claim != "sevsnp.product" || !strings.Contains(v.Reasons[0].Observed, "Genoa") || !strings.Contains(v.Reasons[0].Required, "Milan") {
+		t.Errorf("%s: %+v", v.Outcome, v.Reasons)
+	}
+	c = all["milan-v3"]
+	if v := policy.Decide(judge(t, c).Appraisal.Claims, p, c.AsOf); v.Outcome != policy.Accept {
+		t.Errorf("%s: %+v", v.Outcome, v.Reasons)
+	}
+}
+
+// TestLapsingList (T01): when a revocation list lapses, later appraisals say so, and the earlier one stays as it was.
+func TestLapsingList(t *testing.T) {
+	all, _ := minted(t)
+	then := all["genoa-v5"]
+	before, err := judge(t, then).Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := then
+	later.AsOf = canon.At(then.AsOf.Time().Add(60 * 24 * time.Hour))
+	if c := judge(t, later).Appraisal.Claims.Find("sevsnp.revocation", "cpu:0"); c.Status != claim.Unknown || c.Reason.Code() != claim.CollateralRefused || !strings.Contains(string(c.Reason), "lapsed") {
+		t.Errorf("60 days later: %s %s", c.Status, c.Reason)
+	}
+	after, err := judge(t, then).Canonical()
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the appraisal as of then changed: %v", err)
+	}
+}
+
+// TestRealAzureReports judges the SEV-SNP reports inside real Azure evidence: version 3, Milan and Genoa, whose
+// certificate says Genoa with a stepping or without (P08). The report is at byte 32 of the HCL report.
+func TestRealAzureReports(t *testing.T) {
+	for name, line := range map[string]string{"v0": "Milan", "genoa": "Genoa"} {
+		var evidence struct {
+			Report []int  `json:"report"`
+			VCEK   string `json:"vcek"`
+		}
+		if err := json.Unmarshal(vectors.Read(t, "cpu/azure/trustee-az-snp-evidence-"+name+".json"), &evidence); err != nil {
+			t.Fatal(err)
+		}
+		raw := make([]byte, 0, sevsnp.ReportSize)
+		for _, b := range evidence.Report[32 : 32+sevsnp.ReportSize] {
+			raw = append(raw, byte(b))
+		}
+		items, err := verifier.ReadCollateral([]byte(evidence.VCEK))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := testvectors.Case{
+			Name: "azure-" + name, AsOf: canon.At(time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)), Roots: testvectors.RootsVendor, Evidence: raw,
+			Items:    []testvectors.Item{{Key: testvectors.KeyCertificate, Data: items[0].Data}},
+			Verdicts: []testvectors.Outcome{{Policy: "genuine"}},
+		}
+		j := judge(t, c)
+		if j.Verdicts[0].Outcome != policy.Accept {
+			t.Errorf("%s: %+v", name, j.Verdicts[0].Reasons)
+		}
+		if got := j.Appraisal.Claims.Find("sevsnp.product", "cpu:0"); got.Status != claim.Affirmed || got.Value != line {
+			t.Errorf("%s: product %s %s", name, got.Status, got.Value)
+		}
+		raw[4] ^= 1
+		if j := judge(t, c); j.Verdicts[0].Outcome != policy.Reject {
+			t.Errorf("%s with a flipped bit: %s", name, j.Verdicts[0].Outcome)
+		}
+	}
+}
+
+// TestForeignTurin (C01): a real Turin certificate beside a real Milan report, under AMD's real roots.
+func TestForeignTurin(t *testing.T) {
+	c := testvectors.Case{
+		Name: "foreign", AsOf: canon.At(time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)), Roots: testvectors.RootsVendor,
+		Evidence: vectors.Read(t, "cpu/snp/trustee-milan-report.bin"),
+		Items:    []testvectors.Item{{Key: testvectors.KeyCertificate, Data: vectors.Read(t, "cpu/snp/virtee-turin-vcek.der")}},
+		Verdicts: []testvectors.Outcome{{Policy: "genuine"}},
+	}
+	j := judge(t, c)
+	if got := j.Appraisal.Claims.Find("sevsnp.chain", "cpu:0"); got.Status != claim.Contradicted || got.Reason.Code() != claim.Mismatch || !strings.Contains(got.Value, "ARK-Turin") {
+		t.Errorf("chain: %+v", got)
+	}
+	if j.Verdicts[0].Outcome != policy.Reject {
+		t.Error(j.Verdicts[0].Outcome)
+	}
+}
