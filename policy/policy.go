@@ -168,6 +168,11 @@ func (p *Policy) About() string { return p.document.About }
 // Document returns what the policy says. The caller must not change it.
 func (p *Policy) Document() Document { return p.document }
 
+// Refuses reports whether the refuse list names the claim: contradicted it rejects, unknown it passes.
+func (p *Policy) Refuses(id string) bool {
+	return slices.ContainsFunc(p.program.refuse, func(r refusal) bool { return matches(r.pattern, id) })
+}
+
 // Canonical returns the canonical bytes.
 func (p *Policy) Canonical() []byte { return bytes.Clone(p.bytes) }
 
