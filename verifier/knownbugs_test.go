@@ -126,6 +126,20 @@ func subjectOf(id string) string {
 	return "cpu:0"
 }
 
+// TestRefusedLists (T08): each list that is not used says which of its faults is in the way.
+func TestRefusedLists(t *testing.T) {
+	all, _ := minted(t)
+	for name, want := range map[string]string{
+		"crl-stale": "it lapsed at 2026-06-01T11:59:59Z", "crl-future": "it was issued at 2026-06-01T12:00:01Z", "crl-endless": "it has no nextUpdate",
+		"crl-impostor": "it is not signed by", "crl-other-line": `its issuer is "ARK-Milan"`,
+		"deny-list-stale": "judged at", "deny-list-future": "judged at", "deny-list-foreign": "no expected key signed it",
+	} {
+		if c := judge(t, all[name]).Appraisal.Claims.Find("sevsnp.revocation", "cpu:0"); !strings.Contains(string(c.Reason), want) {
+			t.Errorf("%s: %q, want %q", name, c.Reason, want)
+		}
+	}
+}
+
 // TestLookup (P05): the address of a Turin certificate has 8 bytes of chip id and the FMC part.
 func TestLookup(t *testing.T) {
 	all, _ := minted(t)

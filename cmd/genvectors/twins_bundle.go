@@ -43,7 +43,7 @@ func (s *shelf) bindingTwins() {
 			sc.sealed = func(b *attest.Bundle) {
 				for i := len(b.Components); i <= attest.MaxComponents; i++ {
 					b.Components = append(b.Components, attest.Component{
-						Class: attest.ClassTPM, MediaType: "x", Label: fmt.Sprint("tpm", i), Parts: []attest.Part{{Name: "x"}},
+						Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: fmt.Sprint("cpu", i), Parts: []attest.Part{{Name: sevsnp.PartReport}},
 					})
 				}
 			}
