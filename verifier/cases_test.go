@@ -141,3 +141,31 @@ func rootIsNamed(c claim.Claim, s claim.Set, named func(claim.Claim) bool) bool 
 	}
 	return false
 }
+
+// TestEveryClaimHasATwin: each claim of the rooms that this build judges is affirmed in a case of its own, and there is a
+// twin where it is not, or where its value is another.
+func TestEveryClaimHasATwin(t *testing.T) {
+	all, names := minted(t)
+	affirmed, moved, judged := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, name := range names {
+		c := all[name]
+		for _, cl := range judge(t, c).Appraisal.Claims {
+			judged[claim.Room(cl.ID)] = true
+			affirmed[cl.ID] = affirmed[cl.ID] || c.TwinOf == "" && cl.Status == claim.Affirmed
+		}
+		for _, e := range c.Expected {
+			moved[e.ID] = moved[e.ID] || c.TwinOf != ""
+		}
+	}
+	for _, d := range claim.Catalogue() {
+		if !judged[claim.Room(d.ID)] {
+			continue
+		}
+		if !affirmed[d.ID] {
+			t.Errorf("%s: no case of its own affirms it", d.ID)
+		}
+		if !moved[d.ID] {
+			t.Errorf("%s: no twin", d.ID)
+		}
+	}
+}

@@ -142,6 +142,9 @@ func hostileCertificate(t *testing.T) []byte {
 // TestLiveHeap: a verifier that judges without end, with a certificate in each report that nobody saw before, does not
 // grow.
 func TestLiveHeap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("judges 20,000 reports")
+	}
 	last := 20_000
 	if os.Getenv("ASSAY_LONG") == "1" {
 		last = 100_000
