@@ -23,7 +23,7 @@ var floors = map[string]int{
 	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6,
 	"audit": 5, "server": 5,
 	"verifier": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4,
-	"attest": 3, "attest/eventlog": 3, "attest/sevsnp": 3, "attest/mint": 3, "policy": 3, "client": 3,
+	"attest": 3, "attest/eventlog": 3, "attest/sevsnp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2,
 	"internal/canon": 1,
 }
@@ -37,6 +37,7 @@ var sideways = map[string]string{
 	"attest/sevsnp -> attest":      "a format speaks the words of evidence",
 	"attest/mint -> attest":        "a maker of evidence speaks its words",
 	"attest/mint -> attest/sevsnp": "a maker encodes with the layout that the format reads",
+	"client/relying -> client":     "a relying party fetches the keys of a server",
 	"client -> attest":             "/v1 carries challenges, which are words of evidence",
 	"internal/inputs -> verifier":  "it reads what an appraisal takes",
 	"agent -> agent/device":        "the loop collects from devices",

@@ -224,6 +224,21 @@ func (r Result) Decision(evidence canon.Digest, resultKey []byte) (Decision, err
 	return Decision{v.Outcome, v.Policy.Name, v.AsOf, v.Reasons}, nil
 }
 
+// EAR asks for an attestation result on decided evidence: a signed token that speaks for the server's clock of now, for
+// a relying party to check (package relying). The caller does not learn from it what [Result.Decision] says.
+func (c *Client) EAR(ctx context.Context, evidence canon.Digest) (string, error) {
+	data, err := c.do(ctx, http.MethodGet, "/v1/results/"+evidence.String()+"/ear", "", nil, http.StatusOK, MaxEAR)
+	return string(data), err
+}
+
+// JWKSPath is where a server shows the keys of its attestation results.
+const JWKSPath = "/.well-known/jwks.json"
+
+// JWKS asks for the keys of the server's attestation results, a JSON Web Key Set (RFC 7517).
+func (c *Client) JWKS(ctx context.Context) ([]byte, error) {
+	return c.do(ctx, http.MethodGet, JWKSPath, "", nil, http.StatusOK, MaxEAR)
+}
+
 // Health is the answer to GET /v1/health.
 type Health struct {
 	Status       string `json:"status"`                // ok, or what is wrong

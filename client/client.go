@@ -12,6 +12,8 @@
 //	POST /v1/challenges           {} or {"renter": "64 hex digits"}       201 Challenged   node credential
 //	POST /v1/evidence             canonical envelope of a bundle          202 Submitted    node credential
 //	GET  /v1/results/{evidence}                                           200 Result       node credential
+//	GET  /v1/results/{evidence}/ear                                       200 EAR as a JWT       node credential
+//	GET  /.well-known/jwks.json                                           200 keys of EARs
 //	GET  /v1/health                                                       200 Health
 //	GET  /v1/keys                                                         200 ledger.Keyset, its canonical bytes
 //	GET  /v1/blobs/{digest}                                               200 bytes        admin token

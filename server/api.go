@@ -31,6 +31,8 @@ const (
 	envelopeType = "application/vnd.dsse.envelope.v1+json"
 	binaryType   = "application/octet-stream"
 	textType     = "text/plain; charset=utf-8"
+	earType      = "application/" + earJWTType
+	jwksType     = "application/jwk-set+json"
 )
 
 // Security schemes: which secret an operation asks for. The description that callers read and the check are one.
@@ -44,8 +46,9 @@ type (
 	empty         struct{}
 	answer[T any] struct{ Body T }
 	rawBody       struct {
-		ContentType string `header:"Content-Type"`
-		Body        []byte
+		ContentType  string `header:"Content-Type"`
+		CacheControl string `header:"Cache-Control"` // empty: as for every answer
+		Body         []byte
 	}
 	joinInput struct {
 		Body client.JoinRequest
@@ -132,6 +135,16 @@ func (s *Server) nodeOperations(api huma.API) {
 			}
 			return answered(s.result(ctx, callerOf(ctx), evidence))
 		})
+	ear := operation(http.MethodGet, "/v1/results/{evidence}/ear", "ear", "Ask for the verdict as an attestation result (EAR), signed for this moment", http.StatusOK, 0, schemeNode, schemeAdmin)
+	ear.Responses = responses(http.StatusOK, earType, &huma.Schema{Type: huma.TypeString})
+	register(s, api, ear, func(ctx context.Context, in *resultInput) (*rawBody, error) {
+		evidence, err := canon.ParseDigest(in.Evidence)
+		if err != nil {
+			return nil, refuse(codeMalformed, "%v", err)
+		}
+		token, err := s.ear(ctx, callerOf(ctx), evidence)
+		return &rawBody{ContentType: earType, Body: token}, err
+	})
 }
 
 func (s *Server) publicOperations(api huma.API) {
@@ -149,7 +162,13 @@ func (s *Server) publicOperations(api huma.API) {
 	keys.Responses = responses(http.StatusOK, jsonType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[ledger.Keyset](), true, ""))
 	register(s, api, keys, func(context.Context, *empty) (*rawBody, error) {
 		data, err := canon.Marshal(s.keyset)
-		return &rawBody{jsonType, data}, err
+		return &rawBody{ContentType: jsonType, Body: data}, err
+	})
+	jwks := operation(http.MethodGet, client.JWKSPath, "jwks", "Ask for the keys of attestation results (RFC 7517)", http.StatusOK, 0)
+	jwks.Responses = responses(http.StatusOK, jwksType, &huma.Schema{Type: huma.TypeObject})
+	register(s, api, jwks, func(ctx context.Context, _ *empty) (*rawBody, error) {
+		data, err := s.jwks(ctx)
+		return &rawBody{jwksType, "public, max-age=60", data}, err
 	})
 }
 
@@ -181,7 +200,7 @@ func (s *Server) adminOperations(api huma.API) {
 			return nil, refuse(codeMalformed, "%v", err)
 		}
 		data, err := s.store.Blob(ctx, digest)
-		return &rawBody{binaryType, data}, err
+		return &rawBody{ContentType: binaryType, Body: data}, err
 	})
 }
 

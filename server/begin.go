@@ -42,6 +42,9 @@ func (s *Server) begin(ctx context.Context) error {
 	if err := s.logGiven(ctx, fresh); err != nil {
 		return fmt.Errorf("log the settings: %w", err)
 	}
+	if err := s.beginEAR(ctx); err != nil {
+		return err
+	}
 	return s.beginAdmin(ctx)
 }
 

@@ -50,7 +50,7 @@ type noteKey struct {
 
 func (k noteKey) Sign(text []byte) ([]byte, error) { return k.key.Sign(text) }
 
-// keys are the three keys of a server.
+// keys are the three keys of a server that its log names. Those of attestation results are apart.
 type keys struct{ log, result, promise key }
 
 // openKeys loads the keys of a data folder. Where fresh, those that are not there are made; afterwards a missing key is
@@ -66,7 +66,11 @@ func openKeys(data string, fresh bool, random io.Reader) (k keys, err error) {
 	}{{fileLog, &k.log}, {fileResult, &k.result}, {fileProm, &k.promise}} {
 		path := filepath.Join(dir, f.name)
 		if _, err := os.Stat(path); fresh && errors.Is(err, fs.ErrNotExist) {
-			if err := makeKey(path, random); err != nil {
+			_, private, err := ed25519.GenerateKey(random)
+			if err == nil {
+				err = writeKey(path, private)
+			}
+			if err != nil {
 				return keys{}, fmt.Errorf("keys: %w", err)
 			}
 		}
@@ -80,12 +84,8 @@ func openKeys(data string, fresh bool, random io.Reader) (k keys, err error) {
 	return k, nil
 }
 
-// makeKey writes a new key. It is durable when makeKey returns, and a crash leaves no half of one.
-func makeKey(path string, random io.Reader) (err error) {
-	_, private, err := ed25519.GenerateKey(random)
-	if err != nil {
-		return err
-	}
+// writeKey writes a new key. It is durable when writeKey returns, and a crash leaves no half of one.
+func writeKey(path string, private crypto.PrivateKey) (err error) {
 	text, err := cryptoutils.MarshalPrivateKeyToPEM(private)
 	if err != nil {
 		return err

@@ -91,9 +91,13 @@ func writeWorld(t *testing.T, dir string) server.Settings {
 	}
 }
 
-func newLab(t *testing.T, database string) *lab {
+// newLab starts a verifier; change makes its settings other ones.
+func newLab(t *testing.T, database string, change ...func(*server.Settings)) *lab {
 	l := &lab{t: t, clock: &clock{now: worldBegin}, amd: mint.NewAMD(sevsnp.Milan), settings: writeWorld(t, t.TempDir()), log: &bytes.Buffer{}}
 	l.settings.Database = database
+	for _, f := range change {
+		f(&l.settings)
+	}
 	l.start()
 	return l
 }

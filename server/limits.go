@@ -21,6 +21,7 @@ const (
 	IdleTimeout     = 2 * time.Minute  // a connection without requests
 	StopTimeout     = 10 * time.Second // from the order to stop to the end of open requests
 	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
+	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired
 	appraiserPoll   = time.Second      // how late the appraiser sees what another process took
 )
 

@@ -26,6 +26,8 @@ const (
 	codeTooLarge     = "too-large"     // 413
 	codeMediaType    = "media-type"    // 415
 	codeBadSignature = "bad-signature" // 422: the session key did not sign the bundle
+	codeNotDecided   = "not-decided"   // 409: there is no verdict on the evidence yet
+	codeOutdone      = "outdone"       // 410: something later speaks against the node
 	codeTooMany      = "too-many"      // 429: too many open challenges
 	codeInternal     = "internal"      // 500: our fault
 	codeBusy         = "busy"          // 503: come again
@@ -45,6 +47,8 @@ var statuses = map[string]struct {
 	codeTimeout:                 {http.StatusRequestTimeout, "the request came too slowly"},
 	client.CodeChallengeUsed:    {http.StatusConflict, "the challenge was used"},
 	client.CodeChallengeExpired: {http.StatusGone, "the challenge is not open"},
+	codeNotDecided:              {http.StatusConflict, "the evidence is not decided"},
+	codeOutdone:                 {http.StatusGone, "the verdict no longer stands alone"},
 	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},
 	codeMediaType:               {http.StatusUnsupportedMediaType, "the media type is not known"},
 	codeBadSignature:            {http.StatusUnprocessableEntity, "the signature is not good"},

@@ -35,6 +35,8 @@ type Settings struct {
 	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
 	Interval        time.Duration // between two checkpoints; zero: DefaultInterval
 	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost
+	RotateEARKey    bool          // sign attestation results with a new key; the old one stays published while results of it are valid
+	MetricsListen   string        // host:port that serves metrics to anybody who can reach it; empty: none
 }
 
 // given is what the settings name, read.
