@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -20,31 +19,18 @@ const (
 	NotAnchored                    // as Equal, but nobody vouches for the keys, or a promise is not due yet
 )
 
-var outcomeNames = [...]string{Equal: "equal", Faulty: "fault", NotAnchored: "undecided"}
+var outcomeNames = canon.Names{Equal: "equal", Faulty: "fault", NotAnchored: "undecided"}
 
-func (o Outcome) String() string {
-	if o == 0 || int(o) >= len(outcomeNames) {
-		return fmt.Sprintf("Outcome(%d)", uint8(o))
-	}
-	return outcomeNames[o]
-}
+func (o Outcome) String() string { return outcomeNames.String("Outcome", uint8(o)) }
 
 // MarshalText writes the outcome in words.
-func (o Outcome) MarshalText() ([]byte, error) {
-	if o == 0 || int(o) >= len(outcomeNames) {
-		return nil, fmt.Errorf("replay outcome %d has no name", uint8(o))
-	}
-	return []byte(outcomeNames[o]), nil
-}
+func (o Outcome) MarshalText() ([]byte, error) { return outcomeNames.Marshal("outcome", uint8(o)) }
 
 // UnmarshalText reads the outcome in words.
 func (o *Outcome) UnmarshalText(text []byte) error {
-	i := slices.Index(outcomeNames[:], string(text))
-	if i < 1 {
-		return fmt.Errorf("replay outcome %.40q: want equal, fault or undecided", text)
-	}
-	*o = Outcome(i)
-	return nil
+	v, err := outcomeNames.Parse("outcome", text)
+	*o = Outcome(v)
+	return err
 }
 
 // ExitCode returns the exit status of a command that ends with this outcome.

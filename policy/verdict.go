@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 )
@@ -20,31 +17,18 @@ const (
 	Undecided                    // nothing speaks against it, and not everything that a rule needs is known
 )
 
-var outcomeNames = [...]string{Accept: "accept", Reject: "reject", Undecided: "undecided"}
+var outcomeNames = canon.Names{Accept: "accept", Reject: "reject", Undecided: "undecided"}
 
-func (o Outcome) String() string {
-	if o == 0 || int(o) >= len(outcomeNames) {
-		return fmt.Sprintf("Outcome(%d)", uint8(o))
-	}
-	return outcomeNames[o]
-}
+func (o Outcome) String() string { return outcomeNames.String("Outcome", uint8(o)) }
 
 // MarshalText writes the outcome in words.
-func (o Outcome) MarshalText() ([]byte, error) {
-	if o == 0 || int(o) >= len(outcomeNames) {
-		return nil, fmt.Errorf("outcome %d has no name", uint8(o))
-	}
-	return []byte(outcomeNames[o]), nil
-}
+func (o Outcome) MarshalText() ([]byte, error) { return outcomeNames.Marshal("outcome", uint8(o)) }
 
 // UnmarshalText reads the outcome in words.
 func (o *Outcome) UnmarshalText(text []byte) error {
-	i := slices.Index(outcomeNames[:], string(text))
-	if i < 1 {
-		return fmt.Errorf("outcome %.40q: want accept, reject or undecided", text)
-	}
-	*o = Outcome(i)
-	return nil
+	v, err := outcomeNames.Parse("outcome", text)
+	*o = Outcome(v)
+	return err
 }
 
 // ExitCode returns the exit status of a command that ends with this outcome.

@@ -26,31 +26,18 @@ const (
 	Unknown                        // not shown either way; the reason says what is missing
 )
 
-var statusNames = [...]string{Affirmed: "affirmed", Contradicted: "contradicted", Unknown: "unknown"}
+var statusNames = canon.Names{Affirmed: "affirmed", Contradicted: "contradicted", Unknown: "unknown"}
 
-func (s Status) String() string {
-	if s == 0 || int(s) >= len(statusNames) {
-		return fmt.Sprintf("Status(%d)", uint8(s))
-	}
-	return statusNames[s]
-}
+func (s Status) String() string { return statusNames.String("Status", uint8(s)) }
 
 // MarshalText writes the status in words.
-func (s Status) MarshalText() ([]byte, error) {
-	if s == 0 || int(s) >= len(statusNames) {
-		return nil, fmt.Errorf("claim status %d has no name", uint8(s))
-	}
-	return []byte(statusNames[s]), nil
-}
+func (s Status) MarshalText() ([]byte, error) { return statusNames.Marshal("claim status", uint8(s)) }
 
 // UnmarshalText reads the status in words.
 func (s *Status) UnmarshalText(text []byte) error {
-	i := slices.Index(statusNames[:], string(text))
-	if i < 1 {
-		return fmt.Errorf("claim status %.40q: want affirmed, contradicted or unknown", text)
-	}
-	*s = Status(i)
-	return nil
+	v, err := statusNames.Parse("claim status", text)
+	*s = Status(v)
+	return err
 }
 
 // Reason says why a claim has its status: a stable code, then after ": " one sentence for people. Codes are
