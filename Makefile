@@ -2,7 +2,7 @@
 GO      ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: demo test lint bench long reproduce deps vectors
+.PHONY: demo test lint bench long reproduce deps vectors agent-image
 
 # The main job, with Go alone, as an ordinary user.
 demo:
@@ -37,3 +37,8 @@ reproduce:
 # Writes testvectors/ anew; a rerun changes no byte.
 vectors:
 	$(GO) run ./cmd/genvectors
+
+# The guest whose only program is the agent, and what it measures to: make agent-image OVMF=FILE [PINS=FILE] [OUT=DIR].
+agent-image:
+	@OVMF='$(OVMF)' OUT='$(OUT)' PINS='$(PINS)' CA='$(CA)' KERNEL='$(KERNEL)' MODULES='$(MODULES)' \
+		VCPUS='$(VCPUS)' VCPU_TYPE='$(VCPU_TYPE)' CMDLINE='$(CMDLINE)' scripts/agent-image

@@ -57,16 +57,25 @@ func (s Store) Path() string { return filepath.Join(s.dir, fileNode) }
 
 // Node reads the node's document. An error that is fs.ErrNotExist says that the node never joined.
 func (s Store) Node() (Node, error) {
-	var n Node
 	data, err := s.read(fileNode)
 	if err != nil {
-		return n, err
+		return Node{}, err
 	}
-	if err := canon.Unmarshal(data, &n); err != nil {
+	n, err := ParseNode(data)
+	if err != nil {
 		return n, fmt.Errorf("state: %s: %w", s.Path(), err)
 	}
+	return n, nil
+}
+
+// ParseNode reads a node's document.
+func ParseNode(data []byte) (Node, error) {
+	var n Node
+	if err := canon.Unmarshal(data, &n); err != nil {
+		return n, err
+	}
 	if n.Type != NodeType {
-		return n, fmt.Errorf("state: %s: type %.80q is not known to this build, want %q", s.Path(), n.Type, NodeType)
+		return n, fmt.Errorf("type %.80q is not known to this build, want %q", n.Type, NodeType)
 	}
 	return n, nil
 }

@@ -44,8 +44,15 @@ func hinted(err error, format string, args ...any) error {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if first(os.Getpid(), os.Args) {
+		firstProcess(ctx, os.Stderr)
+	}
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
+
+// first tells whether the kernel started this process from an initial RAM disk. The first process of a container has
+// another name.
+func first(pid int, args []string) bool { return pid == 1 && len(args) > 0 && args[0] == "/init" }
 
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := command()

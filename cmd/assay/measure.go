@@ -21,7 +21,7 @@ func (a *app) measureCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(a.measureSNPCommand())
+	cmd.AddCommand(a.measureSNPCommand(), a.measureImageCommand())
 	return cmd
 }
 
@@ -46,6 +46,18 @@ the result is a list of reference values that ` + "`assay verify --expect`" + ` 
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.measureSNP(f, c.Flags().Changed("append")) },
 	}
+	f.machine(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&f.kernel, "kernel", "", "kernel `FILE` of a direct boot")
+	fl.StringVar(&f.initrd, "initrd", "", "initrd `FILE` of a direct boot")
+	fl.StringVar(&f.cmdline, "append", "", "kernel command line of a direct boot")
+	fl.StringVar(&f.agent, "agent", "", "agent executable `FILE` inside the initrd, named in the reference value")
+	fl.StringVarP(&f.output, "output", "o", "text", "text (the digest) or json (a list of reference values)")
+	return cmd
+}
+
+// machine adds the flags that say how a VMM starts the guest.
+func (f *measureFlags) machine(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.ovmf, "ovmf", "", "firmware image `FILE`")
 	fl.StringVar(&f.ovmfHash, "ovmf-hash", "", "digest after the firmware's pages in `HEX`, where FILE is only its last pages")
@@ -53,36 +65,14 @@ the result is a list of reference values that ` + "`assay verify --expect`" + ` 
 	fl.StringVar(&f.vcpuType, "vcpu-type", "", "virtual CPU model: "+strings.Join(sevsnp.VCPUTypes(), ", "))
 	fl.StringVar(&f.features, "features", "0x1", "SEV_FEATURES of the guest")
 	fl.StringVar(&f.vmm, "vmm", string(sevsnp.QEMU), "hypervisor: qemu or ec2")
-	fl.StringVar(&f.kernel, "kernel", "", "kernel `FILE` of a direct boot")
-	fl.StringVar(&f.initrd, "initrd", "", "initrd `FILE` of a direct boot")
-	fl.StringVar(&f.cmdline, "append", "", "kernel command line of a direct boot")
-	fl.StringVar(&f.agent, "agent", "", "agent executable `FILE` inside the initrd, named in the reference value")
 	fl.StringVar(&f.name, "name", "", "name of the guest in the reference value (default: the firmware's file name)")
-	fl.StringVarP(&f.output, "output", "o", "text", "text (the digest) or json (a list of reference values)")
-	return cmd
 }
 
 func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
-	l := sevsnp.Launch{VCPUs: f.vcpus, VCPUType: f.vcpuType, VMM: sevsnp.VMM(f.vmm)}
-	if f.ovmf == "" {
-		return fmt.Errorf("--ovmf: want the firmware image")
-	}
-	var err error
-	if l.OVMF, err = inputs.File(f.ovmf, sevsnp.MaxOVMF); err != nil {
-		return err
-	}
-	if _, err := fmt.Sscanf(f.features, "0x%x", &l.Features); err != nil {
-		return fmt.Errorf("--features %q: want a number such as 0x1", f.features)
-	}
-	if f.ovmfHash != "" {
-		b, err := hex.DecodeString(f.ovmfHash)
-		if err != nil || len(b) != 48 {
-			return fmt.Errorf("--ovmf-hash: want 96 hex digits")
-		}
-		l.OVMFHash = (*[48]byte)(b)
-	}
+	var boot *sevsnp.DirectBoot
 	if f.kernel != "" {
-		boot := &sevsnp.DirectBoot{Cmdline: f.cmdline}
+		boot = &sevsnp.DirectBoot{Cmdline: f.cmdline}
+		var err error
 		if boot.Kernel, err = inputs.File(f.kernel, sevsnp.MaxKernel); err != nil {
 			return err
 		}
@@ -91,11 +81,10 @@ func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
 				return err
 			}
 		}
-		l.Boot = boot
 	} else if f.initrd != "" || hasCmdline {
 		return fmt.Errorf("--initrd and --append go with --kernel: without one the digest does not cover them")
 	}
-	digest, err := sevsnp.LaunchDigest(l)
+	digest, err := f.digest(boot)
 	if err != nil {
 		return err
 	}
@@ -107,25 +96,58 @@ func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
 	default:
 		return fmt.Errorf("output %q: want text or json", f.output)
 	}
-	ref := attest.Reference{Format: sevsnp.Format, Guest: f.name, Measurement: digest[:]}
-	if ref.Guest == "" {
-		ref.Guest = filepath.Base(f.ovmf)
-	}
+	var agent canon.Digest
 	if f.agent != "" {
 		exe, err := inputs.File(f.agent, sevsnp.MaxInitrd)
 		if err != nil {
 			return err
 		}
-		ref.Agent = canon.Sum(exe)
+		agent = canon.Sum(exe)
 	}
-	list := attest.References{
-		Type: attest.ReferencesType, Name: ref.Guest, Values: []attest.Reference{ref},
-		Source: fmt.Sprintf("assay measure snp: %d vcpus %s, features %s, vmm %s", f.vcpus, f.vcpuType, f.features, f.vmm),
-	}
-	b, err := canon.Marshal(list)
+	b, err := f.references(digest, agent)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s\n", indent(b))
-	return nil
+	_, err = a.stdout.Write(b)
+	return err
+}
+
+// digest computes MEASUREMENT of a guest with a kernel of its own, or without one.
+func (f measureFlags) digest(boot *sevsnp.DirectBoot) ([48]byte, error) {
+	var none [48]byte
+	l := sevsnp.Launch{VCPUs: f.vcpus, VCPUType: f.vcpuType, VMM: sevsnp.VMM(f.vmm), Boot: boot}
+	if f.ovmf == "" {
+		return none, fmt.Errorf("--ovmf: want the firmware image")
+	}
+	var err error
+	if l.OVMF, err = inputs.File(f.ovmf, sevsnp.MaxOVMF); err != nil {
+		return none, err
+	}
+	if _, err := fmt.Sscanf(f.features, "0x%x", &l.Features); err != nil {
+		return none, fmt.Errorf("--features %q: want a number such as 0x1", f.features)
+	}
+	if f.ovmfHash != "" {
+		b, err := hex.DecodeString(f.ovmfHash)
+		if err != nil || len(b) != 48 {
+			return none, fmt.Errorf("--ovmf-hash: want 96 hex digits")
+		}
+		l.OVMFHash = (*[48]byte)(b)
+	}
+	return sevsnp.LaunchDigest(l)
+}
+
+// references returns the list that holds one guest; a zero agent is left out.
+func (f measureFlags) references(digest [48]byte, agent canon.Digest) ([]byte, error) {
+	ref := attest.Reference{Format: sevsnp.Format, Guest: f.name, Measurement: digest[:], Agent: agent}
+	if ref.Guest == "" {
+		ref.Guest = filepath.Base(f.ovmf)
+	}
+	b, err := canon.Marshal(attest.References{
+		Type: attest.ReferencesType, Name: ref.Guest, Values: []attest.Reference{ref},
+		Source: fmt.Sprintf("assay measure snp: %d vcpus %s, features %s, vmm %s", f.vcpus, f.vcpuType, f.features, f.vmm),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(indent(b), '\n'), nil
 }
