@@ -23,7 +23,7 @@ var floors = map[string]int{
 	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6,
 	"audit": 5, "server": 5,
 	"verifier": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
-	"attest": 3, "attest/eventlog": 3, "attest/sevsnp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
+	"attest": 3, "attest/eventlog": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2,
 	"internal/canon": 1,
 }
@@ -36,7 +36,9 @@ var testRooms = []string{"testvectors", "internal/vectors", "internal/sqldb/pgte
 var sideways = map[string]string{
 	"attest/sevsnp -> attest":      "a format speaks the words of evidence",
 	"attest/mint -> attest":        "a maker of evidence speaks its words",
+	"attest/tdx -> attest":         "a format speaks the words of evidence",
 	"attest/mint -> attest/sevsnp": "a maker encodes with the layout that the format reads",
+	"attest/mint -> attest/tdx":    "a maker encodes with the layout that the format reads",
 	"client/relying -> client":     "a relying party fetches the keys of a server",
 	"client -> attest":             "/v1 carries challenges, which are words of evidence",
 	"internal/inputs -> verifier":  "it reads what an appraisal takes",
@@ -106,7 +108,7 @@ func TestImportsGoDown(t *testing.T) {
 }
 
 // ruleRooms are the rooms whose results replay compares.
-var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/sevsnp", "policy", "verifier", "audit"}
+var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/sevsnp", "attest/tdx", "policy", "verifier", "audit"}
 
 // laws are the imports that a room must never reach, directly or through others, each with its reason.
 var laws = []struct {
@@ -114,7 +116,7 @@ var laws = []struct {
 	never  []string
 	reason string
 }{
-	{[]string{"policy"}, []string{module + "/attest/sevsnp", module + "/attest/mint", module + "/attest"}, "a policy reads claims, so that a new format changes no policy code"},
+	{[]string{"policy"}, []string{module + "/attest/sevsnp", module + "/attest/tdx", module + "/attest/mint", module + "/attest"}, "a policy reads claims, so that a new format changes no policy code"},
 	{ruleRooms, []string{"net/http", "database/sql", "os/exec"}, "a result must be the same in ten years, on a machine with no network"},
 	{[]string{"audit"}, []string{module + "/server", module + "/client", "net/http"}, "an auditor replays with no network code linked"},
 	{[]string{"agent", "agent/device", "cmd/assay-agent"}, []string{module + "/policy", module + "/server", module + "/internal/sqldb", "database/sql"}, "the agent is small and measured: its digest is a reference value"},
@@ -152,6 +154,7 @@ var directLaws = []struct {
 	{module + "/server", []string{"cmd/assay", "cmd/assay-demo"}, "only commands start the server"},
 	{"C", []string{"agent/device"}, "cgo stays in the device room"},
 	{"github.com/google/go-sev-guest/verify", nil, "it links net/http and registers flags: an oracle for tests only"},
+	{"github.com/google/go-tdx-guest/verify", nil, "it links net/http and writes to a global logger: an oracle for tests only"},
 }
 
 func TestDirectImports(t *testing.T) {

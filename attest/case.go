@@ -24,12 +24,14 @@ type Asked struct {
 
 // Finding is what a format room learned beside its claims, for what only the whole bundle can show.
 type Finding struct {
-	Format      string     // sev-snp
+	Format      string     // sev-snp, tdx, tpm
 	Identities  []Identity // hardware identities, unverified unless Signature is affirmed
 	Masked      bool       // the device hides its identity
 	ReportData  []byte     // unverified
 	Measurement []byte     // unverified
+	Registers   [][]byte   // measurements that the guest extends at run time, in order (TDX: RTMR0 to 3); unverified
 	Signature   string     // id of the claim that vouches for all of the above
-	Measured    string     // id of the claim that affirms Measurement
+	Boot        *Boot      // what a TPM's registers account for, of one that measures the machine; unverified
+	Measured    string     // id of the claim that affirms Measurement, Registers or Boot
 	Needs       []Need     // what was wanted and not given
 }

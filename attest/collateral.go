@@ -11,6 +11,15 @@ const (
 	KindAMDCertificate = "amd-certificate" // a VCEK, ASK or ASVK (DER)
 	KindAMDCRL         = "amd-crl"         // an ARK-signed revocation list (DER)
 	KindDenyList       = "deny-list"       // a signed list of revoked devices
+
+	KindTPMCertificate = "tpm-certificate" // a certificate between an endorsement or attestation key's and its root (DER)
+	KindIMAList        = "ima-list"        // a measurement list that a TPM component names by its digest
+
+	KindIntelTCBInfo     = "intel-tcb-info"    // TCB info of a platform family (tdx.Signed)
+	KindIntelQEIdentity  = "intel-qe-identity" // identity of the quoting enclave (tdx.Signed)
+	KindIntelPCKCRL      = "intel-pck-crl"     // a PCK CA's revocation list (DER)
+	KindIntelRootCRL     = "intel-root-crl"    // the Intel root's revocation list (DER)
+	KindIntelCertificate = "intel-certificate" // a certificate that signs TCB info and QE identities (DER)
 )
 
 // Collateral is vendor data that evidence is judged with. It is untrusted until its own signature is verified under the
@@ -54,12 +63,17 @@ type Denied struct {
 
 // Identity is a hardware identity of a device: what stays when firmware and certificates change.
 type Identity struct {
-	Kind  string    `json:"kind"` // amd-chip-id
+	Kind  string    `json:"kind"` // amd-chip-id, intel-ppid, intel-piid, tpm-ek
 	Value canon.Hex `json:"value"`
 }
 
-// IdentityAMDChip is CHIP_ID, 64 bytes, or the 8 significant bytes on Turin.
-const IdentityAMDChip = "amd-chip-id"
+// Kinds of hardware identity.
+const (
+	IdentityTPMEK     = "tpm-ek"      // SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
+	IdentityAMDChip   = "amd-chip-id" // CHIP_ID, 64 bytes, or the 8 significant bytes on Turin
+	IdentityIntelPPID = "intel-ppid"  // Platform Provisioning ID of a processor, 16 bytes
+	IdentityIntelPIID = "intel-piid"  // Platform Instance ID of a multi-package platform, 16 bytes
+)
 
 func (i Identity) String() string { return fmt.Sprintf("%s %s", i.Kind, i.Value) }
 

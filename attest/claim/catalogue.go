@@ -44,12 +44,24 @@ type Definition struct {
 const (
 	snpABI = "AMD SEV-SNP Firmware ABI Specification, 56860 rev. 1.58"
 	snpKDS = "AMD VCEK Certificate and KDS Interface Specification, 57230 rev. 1.00"
+	tpmLib = "TCG TPM 2.0 Library, rev. 1.59, "
+	tpmPFP = "TCG PC Client Platform Firmware Profile, rev. 1.06, section 10"
+	tpmEK  = "TCG EK Credential Profile, rev. 2.5, section 3"
 	design = "Assay design, section "
+
+	tdxQuote  = "Intel TDX DCAP Quoting Library API, rev. 0.9, appendix A.3"
+	tdxModule = "Intel TDX Module 1.5 ABI Specification, 348551, "
+	intelPCK  = "Intel SGX PCK Certificate and CRL Profile, rev. 1.5"
+	intelPCS  = "Intel SGX and TDX Provisioning Certification Service API, version 4"
 )
 
 var (
 	onReport    = []string{"sevsnp.signature"}
 	onReportTCB = []string{"sevsnp.signature", "sevsnp.cert-tcb"}
+	onTPMQuote  = []string{"tpm.quote"}
+	onTPMPCRs   = []string{"tpm.pcr-digest"}
+	onTDQuote   = []string{"tdx.signature"}
+	onTDStatus  = []string{"tdx.tcb-status"}
 )
 
 // catalogue is ordered by id.
@@ -83,6 +95,40 @@ var catalogue = []Definition{
 	{"sevsnp.tcb", TCB, "the firmware is at least this TCB, since the signing key exists only there", snpABI + ", table 23, REPORTED_TCB", onReportTCB, Provider, "update the firmware"},
 	{"sevsnp.vmpl", Number, "software at this privilege level asked for the report", snpABI + ", table 23, VMPL", onReport, Provider, "ask for the report at the expected privilege level"},
 	{"statement.structure", Sentence, "the agent's statement can be read to its last byte", design + "2.1", nil, Provider, "send the evidence as the agent wrote it"},
+	{"tdx.advisories", Words, "Intel's advisories against the TCB are these", intelPCS + ", advisoryIDs", onTDStatus, Provider, "update BIOS, microcode, TDX module and quoting enclave"},
+	{"tdx.attributes", Words, "the TD has these attributes, and none that is reserved", tdxModule + "section 3.4.1, ATTRIBUTES", onTDQuote, Provider, "launch the TD with the attributes that the policy asks for"},
+	{"tdx.chain", Text, "the PCK certificate chains to a trusted Intel root and is inside its dates; the value is its CA", intelPCK + ", section 2", []string{"tdx.structure"}, Provider, "send the quote with the PCK certificate chain that Intel issued for the platform"},
+	{"tdx.collateral", Number, "TCB info and QE identity are signed by Intel, of one evaluation, for this platform and of now; the value is tcbEvaluationDataNumber", intelPCS + ", TCB info V3 and enclave identity V2", []string{"tdx.chain"}, Vendor, "fetch TCB info, QE identity and the root's revocation list from Intel"},
+	{"tdx.debug-off", Sentence, "the host cannot read the TD's memory through debug interfaces", tdxModule + "section 3.4.1, ATTRIBUTES.TUD", onTDQuote, Provider, "launch the TD with the lowest byte of ATTRIBUTES clear"},
+	{"tdx.freshness", Hex, "REPORTDATA answers what this appraiser asked", tdxModule + "TDREPORT_STRUCT, REPORTDATA", onTDQuote, Provider, "collect a new quote over the challenge"},
+	{"tdx.measurement", Words, "the TD was built with this MRTD and has extended its registers to these values", tdxModule + "TDINFO_STRUCT, MRTD and RTMR", onTDQuote, Provider, "boot the listed guest image"},
+	{"tdx.module-identity", Text, "the TDX module is one that Intel lists; the value is its identity", intelPCS + ", tdxModule and tdxModuleIdentities", []string{"tdx.collateral", "tdx.signature"}, Provider, "load a TDX module of Intel's"},
+	{"tdx.mr-config", Words, "the host bound these identities to the TD at launch", tdxModule + "TDINFO_STRUCT, MRCONFIGID, MROWNER and MROWNERCONFIG", onTDQuote, Provider, "launch the TD with the agreed identities"},
+	{"tdx.qe-identity", Text, "the quoting enclave is the one that Intel describes; the value is its own TCB status", intelPCS + ", enclave identity V2", []string{"tdx.collateral", "tdx.qe-report"}, Provider, "install Intel's quoting enclave for TDX"},
+	{"tdx.qe-report", Sentence, "the quoting enclave's report binds the attestation key and is signed by the certified platform key", tdxQuote + ", QE report certification data", []string{"tdx.chain"}, Provider, "send the quote unchanged"},
+	{"tdx.qe-signer", Hex, "the quoting enclave is not in debug mode and is made by a signer that the root set names", design + "3", []string{"tdx.qe-report"}, Provider, "install Intel's quoting enclave for TDX"},
+	{"tdx.revocation", Words, "no certificate of the chain is revoked and the platform is on no deny list; the value names what was consulted", intelPCK + ", section 3", []string{"tdx.chain"}, Vendor, "fetch the revocation lists of the PCK CA and of the root from Intel"},
+	{"tdx.seam", Hex, "the TDX module is signed by Intel and a production one; the value is MRSEAM", tdxModule + "TEE_TCB_INFO_STRUCT", onTDQuote, Provider, "load a production TDX module of Intel's"},
+	{"tdx.servicetd", Text, "no service TD can move the TD to another host", tdxModule + "TDINFO_STRUCT, SERVTD_HASH", onTDQuote, Provider, "launch the TD without a service TD, and not migratable"},
+	{"tdx.signature", Sentence, "the quote's bytes are signed by the attestation key of Intel's quoting enclave", tdxQuote + ", ECDSA 256-bit quote signature data", []string{"tdx.qe-report", "tdx.qe-signer"}, Provider, "send the quote unchanged"},
+	{"tdx.structure", Text, "the bytes are a TDX quote of a known version; the value is the version", tdxQuote, nil, Provider, "send the quote as the platform gave it"},
+	{"tdx.tcb-date", Number, "the TCB is as Intel had it on this date, as YYYYMMDD: the oldest of platform, TDX module and quoting enclave", intelPCS + ", tcbDate", onTDStatus, Provider, "update BIOS, microcode, TDX module and quoting enclave"},
+	{"tdx.tcb-status", Text, "Intel gives this status to the TCB: platform, TDX module and quoting enclave together", intelPCS + ", tcbStatus", []string{"tdx.collateral", "tdx.signature"}, Provider, "update BIOS, microcode, TDX module and quoting enclave; relaunch the TD"},
+	{"tdx.xfam", Words, "the TD may use these processor features, and none that is reserved", tdxModule + "section 3.4.2, XFAM", onTDQuote, Provider, "launch the TD with known features alone"},
+	{"tpm.ak-attributes", Sentence, "the attestation key lives in one TPM and signs nothing there but what the TPM itself says", tpmLib + "part 2, section 8.3", []string{"tpm.structure"}, Provider, "make the attestation key fixed, restricted, for signing alone, with a scheme of SHA-256 or stronger"},
+	{"tpm.ak-bound", Text, "the attestation key is a certain TPM's; the value says how that was shown", tpmLib + "part 1, section 24", []string{"tpm.structure"}, Provider, "enrol the TPM: have its attestation key activated, or send its certificate"},
+	{"tpm.clock", Words, "the TPM's clock and its counts of resets and restarts stand here, and none went back", tpmLib + "part 1, section 36", onTPMQuote, Provider, "send a new quote of the same TPM; enrol it again if it was exchanged"},
+	{"tpm.ek-chain", Text, "the endorsement key's certificate chains to a trusted TPM maker and is inside its dates", tpmEK, []string{"tpm.structure"}, Provider, "send the endorsement certificate of the TPM with its issuers"},
+	{"tpm.ek-encoding", Text, "the endorsement certificate is encoded so, and its signature is valid over the bytes as received; sloppy is what strict DER forbids", tpmEK, []string{"tpm.ek-chain"}, Vendor, "nothing: the maker issued it so"},
+	{"tpm.event-log", Words, "the boot log replays to these quoted registers, and what it proves stands beside them", tpmPFP, onTPMPCRs, Provider, "send the whole boot log of this boot, unchanged"},
+	{"tpm.firmware", Hex, "the TPM runs this firmware", tpmLib + "part 2, section 10.12.12", onTPMQuote, Provider, "update the TPM's firmware"},
+	{"tpm.freshness", Hex, "the qualifying data answers what this appraiser asked", tpmLib + "part 3, section 18.4", onTPMQuote, Provider, "take a new quote over the challenge"},
+	{"tpm.ima", Text, "the kernel's measurement list replays to PCR 10; clean says that the kernel vouches for every entry", "Linux kernel, Documentation/security/IMA-templates.rst", onTPMPCRs, Provider, "boot with an IMA policy, quote PCR 10 and send the list"},
+	{"tpm.pcr-digest", Sentence, "the registers shown are those that the TPM held", tpmLib + "part 3, section 18.4", []string{"tpm.quote", "tpm.selection"}, Provider, "send the registers as they were when quoted"},
+	{"tpm.quote", Sentence, "a TPM made these bytes, and they are a quote", tpmLib + "part 2, section 10.12", []string{"tpm.signature", "tpm.ak-attributes", "tpm.ak-bound"}, Provider, "send a quote by a restricted key of the TPM"},
+	{"tpm.selection", Words, "exactly these registers are quoted and shown", tpmLib + "part 2, section 10.6", onTPMQuote, Provider, "show exactly the registers that were quoted, of a bank of SHA-256 or stronger"},
+	{"tpm.signature", Text, "the quote's bytes are signed by the attestation key; the value is the scheme", tpmLib + "part 2, section 11.3", []string{"tpm.structure"}, Provider, "send the quote unchanged, with the key that signed it"},
+	{"tpm.structure", Text, "the bytes are a quote, its signature, its registers and a key; the value is the kind of key", tpmLib + "part 2", nil, Provider, "send the quote's parts as the TPM wrote them"},
 }
 
 // Lookup returns the definition of a claim id.

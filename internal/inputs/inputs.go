@@ -56,7 +56,7 @@ func Policy(name string) (*policy.Policy, error) {
 	return policy.Load(name, data)
 }
 
-// Roots reads a folder of root files, all that end in .pem.
+// Roots reads a folder of root files: all that end in .pem (certificates) or .txt (such as the signers of quoting enclaves).
 func Roots(dir string) (attest.Roots, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func Roots(dir string) (attest.Roots, error) {
 	}
 	var files []attest.RootFile
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".pem" {
+		if ext := filepath.Ext(e.Name()); ext != ".pem" && ext != ".txt" {
 			continue
 		}
 		data, err := File(filepath.Join(dir, e.Name()), attest.MaxRootFile)
