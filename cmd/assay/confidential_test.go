@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -40,14 +42,19 @@ const ovmfHash = "086e2e9149ebf45abdc3445fba5b2da8270bdbb04094d7a2c37faaa4b24af3
 
 func standInKernel() []byte { return bytes.Repeat([]byte("a stand-in kernel "), 64) }
 
-// guestInitrd is a reproducible initrd with the agent as init.
-func guestInitrd(t testing.TB, agentExe []byte) []byte {
-	t.Helper()
-	initrd, err := image.Initrd([]image.File{{Path: "init", Executable: true, Data: agentExe}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return initrd
+// standInAgent is an executable as small as the image takes it: an ELF header and one segment.
+func standInAgent() []byte {
+	b := make([]byte, 64+56)
+	copy(b, "\x7fELF\x02\x01\x01")
+	le := binary.LittleEndian
+	le.PutUint16(b[16:], 2)  // executable
+	le.PutUint16(b[18:], 62) // x86-64
+	le.PutUint32(b[20:], 1)
+	le.PutUint64(b[32:], 64) // program headers
+	le.PutUint16(b[54:], 56)
+	le.PutUint16(b[56:], 1)
+	le.PutUint32(b[64:], 1) // loaded
+	return b
 }
 
 func newHost(t testing.TB, measurement [48]byte, agentExe []byte) *host {
@@ -153,7 +160,7 @@ func writeMinted(dir string) error {
 // TestConfidentialGuest is the main job of one renter: a guest whose MEASUREMENT was computed from firmware, kernel and a
 // reproducible initrd is accepted, and each thing that may be wrong with it is refused for that reason alone.
 func TestConfidentialGuest(t *testing.T) {
-	agentExe := []byte("the agent's executable")
+	agentExe := standInAgent()
 	work := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(work, name)
@@ -164,13 +171,35 @@ func TestConfidentialGuest(t *testing.T) {
 	}
 	ovmf := write("ovmf.bin", vectors.Read(t, "cpu/measure/virtee-ovmf_AmdSev_suffix.bin"))
 	kernel, agentFile := write("vmlinuz", standInKernel()), write("assay-agent", agentExe)
-	initrd := guestInitrd(t, agentExe)
-	references, stderr, code := command(t, "measure", "snp", "--ovmf", ovmf, "--ovmf-hash", ovmfHash, "--vcpus", "4", "--vcpu-type", "EPYC-v4",
-		"--kernel", kernel, "--initrd", write("initrd", initrd), "--append", "console=ttyS0", "--agent", agentFile, "--name", "guest-1", "-o", "json")
-	if code != 0 {
-		t.Fatalf("measure: exit code %d\n%s", code, stderr)
+	if err := os.Mkdir(filepath.Join(work, "modules"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	guests := write("guests.json", []byte(references))
+	write("modules/modules.builtin", []byte("kernel/"+strings.Join(image.GuestModules(), ".ko\nkernel/")+".ko\n"))
+	pins, err := canon.Marshal(agent.Pins{Type: agent.PinsType, Origin: testChallenge().Origin, ResultKey: testChallenge().ResultKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func(out string) string {
+		stdout, stderr, code := command(t, "measure", "image", "--ovmf", ovmf, "--ovmf-hash", ovmfHash, "--vcpus", "4", "--vcpu-type", "EPYC-v4",
+			"--kernel", kernel, "--modules", filepath.Join(work, "modules"), "--agent", agentFile, "--pins", write("pins.json", pins), "--name", "guest-1",
+			"--out", out)
+		if code != 0 {
+			t.Fatalf("measure: exit code %d\n%s", code, stderr)
+		}
+		return stdout
+	}
+	out := filepath.Join(work, "image")
+	guests := filepath.Join(out, fileGuests)
+	printed := build(out)
+	initrd, err := os.ReadFile(filepath.Join(out, fileInitrd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := filepath.Join(work, "again"); build(again) != printed {
+		t.Error("two builds print different digests")
+	} else if other, err := os.ReadFile(filepath.Join(again, fileInitrd)); err != nil || !bytes.Equal(initrd, other) {
+		t.Errorf("two builds give different bytes, %v", err)
+	}
 	measure := func(initrd []byte) [48]byte {
 		sum, err := hex.DecodeString(ovmfHash)
 		if err != nil {
@@ -182,7 +211,7 @@ func TestConfidentialGuest(t *testing.T) {
 		}
 		d, err := sevsnp.LaunchDigest(sevsnp.Launch{
 			OVMF: firmware, OVMFHash: (*[48]byte)(sum), VCPUs: 4, VCPUType: "EPYC-v4", Features: 1, VMM: sevsnp.QEMU,
-			Boot: &sevsnp.DirectBoot{Kernel: standInKernel(), Initrd: initrd, Cmdline: "console=ttyS0"},
+			Boot: &sevsnp.DirectBoot{Kernel: standInKernel(), Initrd: initrd, Cmdline: guestCmdline},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -190,6 +219,9 @@ func TestConfidentialGuest(t *testing.T) {
 		return d
 	}
 	sound := measure(initrd)
+	if !strings.Contains(printed, fmt.Sprintf("MEASUREMENT %x", sound)) || !strings.Contains(printed, "TDX       not computed: kernel: PE image") {
+		t.Errorf("printed\n%s", printed)
+	}
 	changed := bytes.Clone(initrd)
 	changed[len(changed)/2] ^= 1
 
