@@ -22,6 +22,26 @@ type Expect struct {
 	Enrolled     []Identity `json:"enrolled,omitzero"`       // the devices that the subject was enrolled with
 	Registry     []Holder   `json:"registry,omitzero"`       // who holds which device
 	DenyListKeys [][]byte   `json:"deny_list_keys,omitzero"` // SubjectPublicKeyInfo (DER) of keys that sign deny lists
+
+	QualifyingData canon.Hex    `json:"qualifying_data,omitzero"` // for a raw TPM quote
+	Activations    []Activation `json:"activations,omitzero"`     // attestation keys that were activated
+	Clocks         []TPMClock   `json:"clocks,omitzero"`          // what earlier quotes said of a TPM's clock
+}
+
+// Activation is the record of a credential activation: a verifier sent a secret that only the TPM with this endorsement
+// key could open, and only beside this attestation key (TPM 2.0 part 1, section 24), and got it back.
+type Activation struct {
+	EK       canon.Digest `json:"ek"`       // SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
+	AK       canon.Hex    `json:"ak"`       // name of the attestation key: algorithm and digest of its public area
+	Verifier string       `json:"verifier"` // who ran it
+}
+
+// TPMClock is what an earlier quote said. Later quotes of the same key go on from it.
+type TPMClock struct {
+	AK           canon.Hex `json:"ak"` // name of the attestation key
+	ResetCount   int64     `json:"reset_count"`
+	RestartCount int64     `json:"restart_count"`
+	Clock        int64     `json:"clock"` // ms that the TPM was powered
 }
 
 // Holder is one line of the registry: the node that a device is enrolled for.
@@ -37,19 +57,33 @@ func (e Expect) Check() error {
 		return fmt.Errorf("expectations: type %.80q is not known to this build, want %q", e.Type, ExpectType)
 	case e.Challenge != nil && e.Challenge.Type != ChallengeType:
 		return fmt.Errorf("expectations: challenge type %.80q is not known to this build, want %q", e.Challenge.Type, ChallengeType)
-	case e.Challenge != nil && e.Nonce != nil, e.ReportData != nil && (e.Nonce != nil || e.Challenge != nil):
-		return fmt.Errorf("expectations: want one of challenge, nonce (for a bundle) and report_data (for a raw report)")
+	case e.alternatives() > 1:
+		return fmt.Errorf("expectations: want one of challenge, nonce (for a bundle), report_data (for a raw report) and qualifying_data (for a raw TPM quote)")
 	case e.Challenge != nil && len(e.Challenge.Nonce) != NonceSize:
 		return fmt.Errorf("expectations: challenge nonce of %d bytes, want %d", len(e.Challenge.Nonce), NonceSize)
 	case e.Nonce != nil && len(e.Nonce) != len(canon.Digest{}):
 		return fmt.Errorf("expectations: nonce of %d bytes, want %d", len(e.Nonce), len(canon.Digest{}))
 	case e.ReportData != nil && len(e.ReportData) != ReportDataSize:
 		return fmt.Errorf("expectations: report_data of %d bytes, want %d", len(e.ReportData), ReportDataSize)
+	case len(e.QualifyingData) > MaxQualifyingData:
+		return fmt.Errorf("expectations: qualifying_data of %d bytes, at most %d", len(e.QualifyingData), MaxQualifyingData)
+	case len(e.Activations) > MaxHolders || len(e.Clocks) > MaxHolders:
+		return fmt.Errorf("expectations: %d activations and %d clocks, at most %d of each", len(e.Activations), len(e.Clocks), MaxHolders)
 	case len(e.Registry) > MaxHolders:
 		return fmt.Errorf("expectations: registry of %d lines, at most %d", len(e.Registry), MaxHolders)
 	}
 	_, err := e.denyKeys()
 	return err
+}
+
+// alternatives counts the ways in which e says what the evidence must answer.
+func (e Expect) alternatives() (n int) {
+	for _, given := range []bool{e.Challenge != nil, e.Nonce != nil, e.ReportData != nil, e.QualifyingData != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
 }
 
 func (e Expect) denyKeys() (keys []crypto.PublicKey, err error) {
@@ -99,12 +133,31 @@ type References struct {
 	Values []Reference `json:"values"`
 }
 
-// Reference is one guest image: what it measures to, and the agent inside it.
+// Reference is one guest image, or a part of one: what it measures to, and the agent inside it. What it does not state it
+// does not speak of.
 type Reference struct {
-	Format      string       `json:"format"` // sev-snp
-	Guest       string       `json:"guest"`  // name and version of the image
-	Measurement canon.Hex    `json:"measurement"`
-	Agent       canon.Digest `json:"agent,omitzero"` // SHA-256 of the agent's executable; absent: no agent inside
+	Format      string       `json:"format"`               // sev-snp, tdx, tpm
+	Guest       string       `json:"guest"`                // name and version of the image
+	Measurement canon.Hex    `json:"measurement,omitzero"` // MEASUREMENT of SEV-SNP, MRTD of TDX
+	Registers   []Register   `json:"registers,omitzero"`   // RTMRs of TDX
+	Digests     []canon.Hex  `json:"digests,omitzero"`     // that a TPM's boot registers are extended with, and of files that run
+	Agent       canon.Digest `json:"agent,omitzero"`       // SHA-256 of the agent's executable; absent: no agent inside
+}
+
+// Register is the value of a run-time register.
+type Register struct {
+	Index int       `json:"index"`
+	Value canon.Hex `json:"value"`
+}
+
+// Register returns the value that the reference states for a register, or nil.
+func (v Reference) Register(index int) []byte {
+	for _, r := range v.Registers {
+		if r.Index == index {
+			return r.Value
+		}
+	}
+	return nil
 }
 
 // Check refuses a list that cannot be meant.
@@ -116,8 +169,11 @@ func (r References) Check() error {
 		return fmt.Errorf("references: %d values, want 1 to %d", len(r.Values), MaxReferences)
 	}
 	for i, v := range r.Values {
-		if v.Format == "" || len(v.Measurement) == 0 {
-			return fmt.Errorf("references: value %d: want a format and a measurement", i)
+		if v.Format == "" || len(v.Measurement)+len(v.Registers)+len(v.Digests) == 0 {
+			return fmt.Errorf("references: value %d: want a format, and a measurement, registers or digests", i)
+		}
+		if len(v.Digests) > MaxDigests {
+			return fmt.Errorf("references: value %d: %d digests, at most %d", i, len(v.Digests), MaxDigests)
 		}
 	}
 	return nil

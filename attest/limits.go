@@ -13,11 +13,13 @@ const (
 	MaxDenyList       = 4 << 20  // bytes of a deny list
 	MaxCollateral     = 64       // items of collateral for one appraisal
 	MaxReferences     = 4096     // values in one list of reference values
+	MaxDigests        = 65536    // digests of one reference value
 	MaxHolders        = 4096     // identities in one registry extract
 	MaxRootFile       = 64 << 10 // bytes of one root file
 	MaxRootFiles      = 64       // files of a root set
 	MaxRemembered     = 4096     // results that a Memory keeps
 	NonceSize         = 32       // bytes of a party's part of a challenge
 	ReportDataSize    = 64       // bytes of REPORT_DATA (SNP and TDX)
+	MaxQualifyingData = 66       // bytes of a TPM quote's qualifying data (TPM2B_DATA)
 	MaxOpenChallenges = 4        // unanswered challenges of one subject
 )
