@@ -34,10 +34,20 @@ type appraisal struct {
 	set     *claim.Set
 	subject string
 
-	quote Quote // unverified until tdx.signature is affirmed
-	as    anchored
-	proof proof // of the PCK certificate
-	needs []attest.Need
+	quote   Quote // unverified until tdx.signature is affirmed
+	roots   canon.Digest
+	as      anchored
+	proof   proof    // of the PCK certificate
+	items   []item   // collateral of this room's kinds
+	signers []signer // TCB signing certificates at hand that a root of the set signed, each once
+	needs   []attest.Need
+}
+
+// item is an item of collateral with its digest, which names it in what is remembered.
+type item struct {
+	attest.Collateral
+	digest canon.Digest
+	signer *signer // that came with it; nil: none that a root of the set signed
 }
 
 // Appraise makes the claims of one quote. It checks everything that this package's comment lists; asked is what
@@ -57,6 +67,7 @@ func Appraise(comp attest.Component, subject string, c *attest.Case, asked attes
 	a.quote = u.Peek()
 	a.judgeStructure(raw[size:])
 	a.judgeChain()
+	a.sortCollateral()
 	a.judgeEnclave()
 	a.judgeSignature(u)
 	rootList := a.judgeRevocation()
@@ -104,9 +115,8 @@ func (a *appraisal) add(id, value string, w attest.Window, why claim.Reason, oth
 
 // judgeChain proves the descent of the PCK certificate, which comes with the quote.
 func (a *appraisal) judgeChain() {
-	a.as = anchors(a.c.Roots, a.c.Memory)
-	roots := a.c.Roots.Digest()
-	a.proof = attest.Remember(a.c.Memory, canon.Hash("tdx/proof/v1", roots[:], a.quote.Chain), func() proof {
+	a.as, a.roots = anchors(a.c.Roots, a.c.Memory), a.c.Roots.Digest()
+	a.proof = attest.Remember(a.c.Memory, canon.Hash("tdx/proof/v1", a.roots[:], a.quote.Chain), func() proof {
 		return prove(bytes.Clone(a.quote.Chain), a.as)
 	})
 	p, at := a.proof, a.c.At

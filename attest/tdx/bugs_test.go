@@ -412,6 +412,21 @@ func TestCollateralHidesNothing(t *testing.T) {
 	want(t, s, "tdx.tcb-status", claim.Contradicted, "Revoked")
 }
 
+// TestManySigners: however many signing certificates stand before it, a revoked one is seen, and a good one is used.
+func TestManySigners(t *testing.T) {
+	m := newMinted(t)
+	raw := m.seal(mint.SoundQuote())
+	var many []attest.Collateral
+	for n := range int64(8) {
+		many = append(many, attest.Collateral{Kind: attest.KindIntelCertificate, Data: m.intel.NewTCBSigner(n+1, &m.intel.Root, now.AddDate(-1, 0, 0)).DER})
+	}
+	s, _ := m.judge(raw, append(slices.Clone(many), m.items...)...)
+	want(t, s, "tdx.tcb-status", claim.Affirmed, "UpToDate")
+	items := m.with(3, attest.Collateral{Kind: attest.KindIntelRootCRL, Data: m.intel.RootCRL(now.AddDate(0, 0, -5), now.AddDate(0, 0, 30), serial(m.intel.TCBSigner))})
+	s, _ = m.judge(raw, append(slices.Clone(many), items...)...)
+	want(t, s, "tdx.collateral", claim.Unknown, "revoked the certificate of its signer")
+}
+
 // TestStrictJSON: no member twice, in two spellings or beside those that are signed; at any level.
 func TestStrictJSON(t *testing.T) {
 	m := newMinted(t)

@@ -67,42 +67,44 @@ func openSigned(data []byte) (s Signed, err error) {
 
 // signer is a certificate that may have signed TCB info and QE identities.
 type signer struct {
-	der    []byte
+	digest canon.Digest // of the certificate
 	key    *ecdsa.PublicKey
 	serial string // hex
 	root   *x509.Certificate
 	window attest.Window
 }
 
-// signers returns the TCB signing certificates among the certificates of a PEM chain that a root of the set signed
-// directly. A PCK CA is none, although the same root signed it.
-func (as anchored) signers(chain []byte) (found []signer) {
-	for n := 0; n < maxChainCerts; n++ {
+// signerIn returns the TCB signing certificate of a PEM chain, if a root of the set signed it. It looks at the first that
+// calls itself one, so that a chain costs one check.
+func (as anchored) signerIn(chain []byte) *signer {
+	for range maxChainCerts {
 		var block *pem.Block
 		if block, chain = pem.Decode(chain); block == nil {
-			return found
+			return nil
 		}
-		if s, ok := as.signer(block.Bytes); ok {
-			found = append(found, s)
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.Subject.CommonName == nameTCBSigner {
+			return as.signer(block.Bytes)
 		}
 	}
-	return found
+	return nil
 }
 
-func (as anchored) signer(der []byte) (s signer, ok bool) {
+// signer reads a TCB signing certificate that a root of the set signed directly. A PCK CA is none, although the same root
+// signed it.
+func (as anchored) signer(der []byte) *signer {
 	c, err := x509.ParseCertificate(der)
 	if err != nil || c.Subject.CommonName != nameTCBSigner || c.IsCA {
-		return s, false
+		return nil
 	}
+	s := signer{digest: canon.Sum(der), serial: c.SerialNumber.Text(16)}
 	if s.key, err = p256Key(c); err != nil {
-		return s, false
+		return nil
 	}
 	if s.root = as.signedBy(c); s.root == nil {
-		return s, false
+		return nil
 	}
-	s.der, s.serial = der, c.SerialNumber.Text(16)
 	s.window = attest.CertificateWindow(s.root).And(attest.CertificateWindow(c))
-	return s, true
+	return &s
 }
 
 // verify reports whether signature, 64 bytes in hex, is the signer's over message.

@@ -22,6 +22,6 @@ const (
 	maxLevels     = 64        // TCB levels of one list
 	maxModules    = 32        // TDX module identities
 	maxAdvisories = 256       // advisories of one TCB level
-	maxSigners    = 16        // certificates that may have signed collateral, of one appraisal
+	maxSigners    = 4         // certificates that may have signed an item which came without its own: its signature checks
 	components    = 16        // SVNs of a TCB
 )

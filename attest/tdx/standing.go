@@ -33,11 +33,11 @@ type revocations struct {
 // consult looks for serial numbers in all lists of an issuer that speak at the time of appraisal.
 func (a *appraisal) consult(kind string, issuer *x509.Certificate, serials []string, need attest.Need) (r revocations) {
 	r.why = claim.Because(claim.CollateralMissing, "no revocation list of %s; Intel publishes it at %s", issuer.Subject.CommonName, need.Source)
-	for _, item := range a.c.Collateral {
+	for _, item := range a.items {
 		if item.Kind != kind {
 			continue
 		}
-		key := canon.Hash("tdx/crl/v1", issuer.Raw, item.Data, []byte(strings.Join(serials, " ")))
+		key := canon.Hash("tdx/crl/v1", issuer.Raw, item.digest[:], []byte(strings.Join(serials, " ")))
 		l := attest.Remember(a.c.Memory, key, func() attest.CRL { return attest.ReadCRL(item.Data, issuer, serials) })
 		refused := ""
 		switch {
@@ -75,8 +75,10 @@ func (a *appraisal) judgeRevocation() (root revocations) {
 	p := &a.proof
 	ca := p.caCert.SerialNumber.Text(16)
 	serials := []string{ca}
-	for _, s := range a.signers() {
-		serials = append(serials, s.serial)
+	for _, i := range a.items {
+		if i.signer != nil && !slices.Contains(serials, i.signer.serial) {
+			serials = append(serials, i.signer.serial)
+		}
 	}
 	leaf := a.consult(attest.KindIntelPCKCRL, p.caCert, []string{p.pck.serial}, attest.Need{
 		Kind: attest.KindIntelPCKCRL, For: a.subject, Source: urlPCKCRL + p.ca, Why: "whether the PCK certificate is revoked"})
@@ -105,36 +107,39 @@ func (a *appraisal) judgeRevocation() (root revocations) {
 	return root
 }
 
-// signers returns the TCB signing certificates at hand that a root of the set signed, each once, in the order of the
+// sortCollateral picks this room's items, with the TCB signing certificates among and in them, in the order of the
 // collateral.
-func (a *appraisal) signers() (all []signer) {
-	roots := a.c.Roots.Digest()
-	for _, item := range a.c.Collateral {
-		var found []signer
-		switch item.Kind {
+func (a *appraisal) sortCollateral() {
+	for _, c := range a.c.Collateral {
+		var find func() *signer
+		switch c.Kind {
+		case attest.KindIntelPCKCRL, attest.KindIntelRootCRL:
+			find = func() *signer { return nil }
 		case attest.KindIntelTCBInfo, attest.KindIntelQEIdentity:
-			found = attest.Remember(a.c.Memory, canon.Hash("tdx/chain-of/v1", roots[:], item.Data), func() []signer {
-				s, err := openSigned(item.Data)
+			find = func() *signer {
+				s, err := openSigned(c.Data)
 				if err != nil {
 					return nil
 				}
-				return a.as.signers([]byte(s.Chain))
-			})
-		case attest.KindIntelCertificate:
-			found = attest.Remember(a.c.Memory, canon.Hash("tdx/signer/v1", roots[:], item.Data), func() []signer {
-				if s, ok := a.as.signer(item.Data); ok && len(item.Data) <= attest.MaxCertificate {
-					return []signer{s}
-				}
-				return nil
-			})
-		}
-		for _, s := range found {
-			if len(all) < maxSigners && !slices.ContainsFunc(all, func(o signer) bool { return string(o.der) == string(s.der) }) {
-				all = append(all, s)
+				return a.as.signerIn([]byte(s.Chain))
 			}
+		case attest.KindIntelCertificate:
+			find = func() *signer {
+				if len(c.Data) > attest.MaxCertificate {
+					return nil
+				}
+				return a.as.signer(c.Data)
+			}
+		default:
+			continue
+		}
+		i := item{Collateral: c, digest: c.Digest()}
+		i.signer = attest.Remember(a.c.Memory, canon.Hash("tdx/signer/v1", a.roots[:], []byte(c.Kind), i.digest[:]), find)
+		a.items = append(a.items, i)
+		if s := i.signer; s != nil && len(a.signers) < maxSigners && !slices.ContainsFunc(a.signers, func(o signer) bool { return o.digest == s.digest }) {
+			a.signers = append(a.signers, *s)
 		}
 	}
-	return all
 }
 
 // standing is one item that may be used, of one evaluation of Intel's.
@@ -149,22 +154,23 @@ type standing[T any] struct {
 // none.
 func stand[T any](a *appraisal, root revocations, kind, what string, need attest.Need, verify func(body []byte, signers []signer) (T, error), read func(T) (signer, standing[T], string)) (usable []standing[T], why claim.Reason) {
 	why = claim.Because(claim.CollateralMissing, "no %s; Intel publishes it at %s", what, need.Source)
-	signers := a.signers()
-	var ders [][]byte
-	roots := a.c.Roots.Digest()
-	ders = append(ders, roots[:])
-	for _, s := range signers {
-		ders = append(ders, s.der)
-	}
 	type result struct {
 		value T
 		err   error
 	}
-	for _, item := range a.c.Collateral {
+	for _, item := range a.items {
 		if item.Kind != kind {
 			continue
 		}
-		r := attest.Remember(a.c.Memory, canon.Hash("tdx/"+kind+"/v1", append(ders, item.Data)...), func() (r result) {
+		signers := a.signers // beside it, where none came with it
+		if item.signer != nil {
+			signers = []signer{*item.signer}
+		}
+		inputs := [][]byte{a.roots[:], item.digest[:]}
+		for i := range signers {
+			inputs = append(inputs, signers[i].digest[:])
+		}
+		r := attest.Remember(a.c.Memory, canon.Hash("tdx/"+kind+"/v1", inputs...), func() (r result) {
 			s, err := openSigned(item.Data)
 			if err != nil {
 				r.err = err
