@@ -6,7 +6,6 @@ import (
 	_ "crypto/sha256"
 	_ "crypto/sha512"
 	"fmt"
-	"strings"
 )
 
 // Algorithm is a hash algorithm by its TCG number (TCG Algorithm Registry, section 3.1).
@@ -59,11 +58,14 @@ func (a Algorithm) String() string {
 	switch a {
 	case SHA1:
 		return "sha1"
+	case SHA256:
+		return "sha256"
+	case SHA384:
+		return "sha384"
+	case SHA512:
+		return "sha512"
 	case SM3:
 		return "sm3-256"
-	}
-	if h := a.Hash(); h != 0 {
-		return strings.ToLower(strings.ReplaceAll(h.String(), "-", ""))
 	}
 	return fmt.Sprintf("algorithm-%04x", uint16(a))
 }

@@ -5,7 +5,6 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rsa"
-	"encoding/asn1"
 	"encoding/hex"
 	"fmt"
 	"math/big"
@@ -45,6 +44,9 @@ type Tie struct {
 	Basis []string     // claims that the tie rests on
 }
 
+// claims is how many an appraisal makes.
+const claims = 14
+
 // Appraise makes the claims of one quote. It checks everything that this package's comment lists; asked.ReportData is
 // what the qualifying data must be.
 func Appraise(comp attest.Component, subject string, c *attest.Case, asked attest.Asked, set *claim.Set) attest.Finding {
@@ -58,6 +60,7 @@ func AppraiseTied(comp attest.Component, subject string, c *attest.Case, asked a
 		set.Contradict("tpm.structure", subject, "", claim.Because(claim.Malformed, "%v", err))
 		return attest.Finding{Format: Format}
 	}
+	*set = slices.Grow(*set, claims)
 	set.Affirm("tpm.structure", subject, kindOf(a.ak.key))
 	a.judgeAttributes()
 	a.judgeSignature()
@@ -71,8 +74,9 @@ func AppraiseTied(comp attest.Component, subject string, c *attest.Case, asked a
 	a.judgeFreshness(asked)
 	a.judgeLog()
 	a.judgeIMA()
+	identities := a.identities()
 	return attest.Finding{
-		Format: Format, Identities: a.identities(), Masked: a.identities() == nil,
+		Format: Format, Identities: identities, Masked: identities == nil,
 		ReportData: a.quote.ExtraData, Boot: &a.boot,
 		Signature: "tpm.quote", Measured: "tpm.event-log", Needs: a.needs,
 	}
@@ -91,7 +95,7 @@ func AK(comp attest.Component) (canon.Digest, error) {
 	if err != nil {
 		return canon.Digest{}, err
 	}
-	return KeyDigest(k.key), nil
+	return k.digest(), nil
 }
 
 // appraisal is one run of [Appraise]: the parts, what was found so far, and where claims go.
@@ -113,7 +117,7 @@ type appraisal struct {
 	ima        []byte
 	imaDigest  []byte
 
-	ek    crypto.PublicKey // the endorsement key, from its part or its certificate; nil: not shown
+	ek    canon.Digest // of the endorsement key, from its part or its certificate; zero: not shown
 	boot  attest.Boot
 	needs []attest.Need
 }
@@ -155,7 +159,7 @@ func (a *appraisal) read(comp attest.Component) error {
 		if err != nil {
 			return err
 		}
-		a.ekPart, a.ek = &k, k.key
+		a.ekPart, a.ek = &k, k.digest()
 	}
 	if a.akCerts, err = splitCertificates(part(PartAKCertificate)); err != nil {
 		return fmt.Errorf("part %q: %w", PartAKCertificate, err)
@@ -241,8 +245,7 @@ func (s Signature) verify(key crypto.PublicKey, message []byte) bool {
 		if len(s.R) > size || len(s.S) > size {
 			return false
 		}
-		der, err := asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(s.R), new(big.Int).SetBytes(s.S)})
-		return err == nil && ecdsa.VerifyASN1(k, digest, der)
+		return ecdsa.Verify(k, digest, new(big.Int).SetBytes(s.R), new(big.Int).SetBytes(s.S))
 	case *rsa.PublicKey:
 		switch s.Scheme {
 		case AlgRSASSA:
@@ -275,12 +278,12 @@ func (a *appraisal) judgeEK() {
 	}
 	ch := prove(a.ekCerts, ekLeaf, a.c)
 	why, contradicted := ch.reason(ekLeaf.word, a.c.At)
-	switch key := ch.leaf.key; {
-	case key == nil:
-	case a.ekPart != nil && KeyDigest(a.ekPart.key) != KeyDigest(key):
+	switch digest := ch.leaf.digest; {
+	case digest.IsZero():
+	case a.ekPart != nil && a.ekPart.digest() != digest:
 		why, contradicted = claim.Because(claim.Mismatch, "the endorsement certificate is for another key than the part %q", PartEK), true
 	default:
-		a.ek = key
+		a.ek = digest
 		if d := a.deniedEK(); d != "" {
 			why, contradicted = d, true
 		}
@@ -304,9 +307,8 @@ func (a *appraisal) deniedEK() claim.Reason {
 	if len(a.c.Expect.DenyListKeys) == 0 {
 		return ""
 	}
-	digest := KeyDigest(a.ek)
 	r := a.c.ConsultDenyLists(a.subject, func(d attest.Denied) (denied, known bool) {
-		return d.Identity.Kind == attest.IdentityTPMEK && bytes.Equal(d.Identity.Value, digest[:]), true
+		return d.Identity.Kind == attest.IdentityTPMEK && bytes.Equal(d.Identity.Value, a.ek[:]), true
 	})
 	a.needs = append(a.needs, r.Needs...)
 	if r.Denied {
@@ -328,15 +330,14 @@ func status(why claim.Reason, contradicted bool) claim.Status {
 // judgeBound says whose TPM the key is of. A tie that is shown and does not hold contradicts, whatever else holds.
 func (a *appraisal) judgeBound() {
 	const id = "tpm.ak-bound"
-	mine := KeyDigest(a.ak.key)
 	for _, t := range a.ties {
-		if t.AK != mine {
+		if t.AK != a.ak.digest() {
 			a.set.Contradict(id, a.subject, t.Value, claim.Because(claim.Mismatch, "the sealed evidence names another attestation key"))
 			return
 		}
 	}
 	if len(a.akCerts) > 0 {
-		a.judgeAKCertificate(mine)
+		a.judgeAKCertificate()
 		return
 	}
 	if len(a.ties) > 0 {
@@ -347,19 +348,19 @@ func (a *appraisal) judgeBound() {
 	switch {
 	case i < 0:
 		a.set.Unknown(id, a.subject, claim.Because(claim.NoExpectation, "the key has no certificate, no sealed evidence names it, and the appraiser knows of no activation of it"))
-	case a.ek == nil:
+	case a.ek.IsZero():
 		a.set.Unknown(id, a.subject, claim.Because(claim.EvidenceMissing, "the key was activated; the certificate of the endorsement key is not shown"))
-	case a.c.Expect.Activations[i].EK != KeyDigest(a.ek):
-		a.set.Contradict(id, a.subject, "activation", claim.Because(claim.Mismatch, "the key was activated by the TPM with endorsement key %s, this is %s", a.c.Expect.Activations[i].EK, KeyDigest(a.ek)))
+	case a.c.Expect.Activations[i].EK != a.ek:
+		a.set.Contradict(id, a.subject, "activation", claim.Because(claim.Mismatch, "the key was activated by the TPM with endorsement key %s, this is %s", a.c.Expect.Activations[i].EK, a.ek))
 	default:
 		a.set.Add(claim.Claim{ID: id, Subject: a.subject, Status: claim.Affirmed, Value: "activation", Basis: []string{"activation", "tpm.ek-chain"}})
 	}
 }
 
-func (a *appraisal) judgeAKCertificate(mine canon.Digest) {
+func (a *appraisal) judgeAKCertificate() {
 	ch := prove(a.akCerts, akLeaf, a.c)
 	why, contradicted := ch.reason(akLeaf.word, a.c.At)
-	if ch.leaf.key != nil && KeyDigest(ch.leaf.key) != mine {
+	if ch.leaf.key != nil && ch.leaf.digest != a.ak.digest() {
 		why, contradicted = claim.Because(claim.Mismatch, "the attestation key certificate is for another key"), true
 	}
 	if ch.missing {
@@ -371,11 +372,10 @@ func (a *appraisal) judgeAKCertificate(mine canon.Digest) {
 // identities names the TPM by its endorsement key. A key that is bound in another way says nothing of an endorsement key
 // beside it.
 func (a *appraisal) identities() []attest.Identity {
-	if a.ek == nil || len(a.akCerts) > 0 || len(a.ties) > 0 {
+	if a.ek.IsZero() || len(a.akCerts) > 0 || len(a.ties) > 0 {
 		return nil
 	}
-	d := KeyDigest(a.ek)
-	return []attest.Identity{{Kind: attest.IdentityTPMEK, Value: d[:]}}
+	return []attest.Identity{{Kind: attest.IdentityTPMEK, Value: bytes.Clone(a.ek[:])}}
 }
 
 // judgeSelection compares what is shown with what is signed. A register that is shown and not quoted is anybody's word.
@@ -385,7 +385,7 @@ func (a *appraisal) judgeSelection() {
 		a.set.Unknown(id, a.subject, claim.RestsOn+" tpm.quote")
 		return
 	}
-	var quoted []PCR
+	quoted := make([]PCR, 0, len(a.pcrs))
 	strong := false
 	for _, s := range a.quote.Selections {
 		for _, i := range s.PCRs {
@@ -394,7 +394,8 @@ func (a *appraisal) judgeSelection() {
 		}
 	}
 	slices.SortFunc(quoted, comparePCR)
-	var words, extra, hidden []string
+	words := make([]string, 0, len(quoted))
+	var extra, hidden []string
 	for _, p := range quoted {
 		words = append(words, p.word())
 		if find(a.pcrs, p.Bank, p.Index) == nil {

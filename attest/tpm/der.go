@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
 )
 
 // certificate is an X.509 certificate as received. Makers of TPMs have issued many that are no strict DER; a reader that
@@ -17,6 +18,7 @@ type certificate struct {
 	raw    []byte            // as received
 	tbs    []byte            // as received: what the issuer signed
 	key    crypto.PublicKey  // nil: of a kind that this build does not know
+	digest canon.Digest      // of the key, see KeyDigest
 	sloppy bool
 }
 
@@ -49,7 +51,9 @@ func parseCertificate(raw []byte) (c certificate, err error) {
 	}
 	if c.key, err = usable(publicKey(c.x509)); err != nil {
 		c.key = nil
+		return c, nil
 	}
+	c.digest = KeyDigest(c.key)
 	return c, nil
 }
 

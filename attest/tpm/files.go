@@ -2,6 +2,7 @@ package tpm
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/eventlog"
+	"github.com/assay-network/assay/internal/canon"
 )
 
 // Files are what tpm2-tools and a kernel leave of one quote.
@@ -205,8 +207,11 @@ func ReadJSON(data []byte) (attest.Component, error) {
 type anyKey struct {
 	public *Public // nil: the key alone was given
 	name   []byte  // nil: the key alone was given
-	key    any     // crypto.PublicKey
+	key    crypto.PublicKey
 }
+
+// digest names the key, see [KeyDigest].
+func (k anyKey) digest() canon.Digest { return KeyDigest(k.key) }
 
 func parseKey(part string, data []byte) (k anyKey, err error) {
 	if len(data) > 0 && data[0] == 0x30 && len(data) <= maxPublic {

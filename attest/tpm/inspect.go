@@ -27,7 +27,7 @@ func Fields(comp attest.Component) ([]Field, error) {
 		{"clock", strconv.FormatUint(q.Clock, 10)}, {"resetCount", strconv.FormatUint(uint64(q.ResetCount), 10)},
 		{"restartCount", strconv.FormatUint(uint64(q.RestartCount), 10)}, {"safe", strconv.FormatBool(q.Safe)},
 		{"firmwareVersion", fmt.Sprintf("%016x", q.FirmwareVersion)}, {"pcrDigest", hex.EncodeToString(q.PCRDigest)},
-		{"AK", kindOf(a.ak.key)}, {"AK name", hex.EncodeToString(a.ak.name)}, {"AK SPKI digest", KeyDigest(a.ak.key).String()},
+		{"AK", kindOf(a.ak.key)}, {"AK name", hex.EncodeToString(a.ak.name)}, {"AK SPKI digest", a.ak.digest().String()},
 	}
 	for _, p := range a.pcrs {
 		fields = append(fields, Field{p.word(), hex.EncodeToString(p.Value)})

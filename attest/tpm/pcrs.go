@@ -1,10 +1,9 @@
 package tpm
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/assay-network/assay/attest/eventlog"
 )
@@ -60,22 +59,20 @@ func find(pcrs []PCR, bank eventlog.Algorithm, index int) []byte {
 }
 
 // word names a register in a claim: sha256:7.
-func (p PCR) word() string { return fmt.Sprintf("%s:%d", p.Bank, p.Index) }
+func (p PCR) word() string { return p.Bank.String() + ":" + strconv.Itoa(p.Index) }
 
 // DigestOf returns what a quote signs of registers: the digest over the values of each selection in order, its registers
 // ascending. ok is false where one of them is not shown.
 func DigestOf(selections []Selection, pcrs []PCR, hash eventlog.Algorithm) (digest []byte, ok bool) {
-	var all bytes.Buffer
+	h := hash.Hash().New()
 	for _, s := range selections {
 		for _, i := range s.PCRs {
 			v := find(pcrs, s.Bank, i)
 			if v == nil {
 				return nil, false
 			}
-			all.Write(v)
+			h.Write(v)
 		}
 	}
-	h := hash.Hash().New()
-	h.Write(all.Bytes())
 	return h.Sum(nil), true
 }

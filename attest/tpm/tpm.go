@@ -11,8 +11,11 @@
 // and counters did not go back. Endorsement certificates are accepted as makers issued them: with the critical
 // alternative name that TPMs have, and in DER that is not strict; the signature counts over the bytes as received.
 //
+// An activation covers the key's attributes, since it names the whole public area. A certificate and sealed evidence cover
+// the key alone: that it has the attributes shown is then the word of whoever issued them.
+//
 // It does not check which registers a policy needs (the claims' values name them), what a good boot is (reference values
-// are compared by the verifier), or revocation lists of TPM makers. Registers 16 and 23 anybody can reset, and 17 to 22
+// are compared by the verifier), revocation lists of TPM makers, or whether an endorsement key is weak. Registers 16 and 23 anybody can reset, and 17 to 22
 // belong to late launch: what stands there is the machine's own word. No quote shows that the TPM is in the machine that
 // it is believed to be in, or that its bus was not tapped.
 package tpm

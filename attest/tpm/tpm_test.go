@@ -212,8 +212,7 @@ func TestTwins(t *testing.T) {
 			s.put(tpm.PartEKCertificate, slices.Concat(s.tpm.EKCertificate(mint.TPMOptions{Issuer: &impostor.Root}).DER, impostor.Root.DER))
 		}, "tpm.ek-chain contradicted untrusted"},
 		{"self-made EK certificate", func(s *scene) {
-			self := impostor.Root
-			s.put(tpm.PartEKCertificate, s.tpm.EKCertificate(mint.TPMOptions{Issuer: &self}).DER)
+			s.put(tpm.PartEKCertificate, s.tpm.EKCertificate(mint.TPMOptions{Issuer: &impostor.Root}).DER)
 		}, "tpm.ek-chain contradicted untrusted"},
 		{"EK certificate of another usage", ek(mint.TPMOptions{Usage: asn1.ObjectIdentifier{2, 23, 133, 8, 3}}), "tpm.ek-chain contradicted untrusted"},
 		{"EK certificate that signs others", ek(mint.TPMOptions{CA: true}), "tpm.ek-chain contradicted untrusted"},
