@@ -35,6 +35,9 @@ const (
 	jwksType     = "application/jwk-set+json"
 )
 
+// patternOther takes what no route takes.
+const patternOther = "/"
+
 // Security schemes: which secret an operation asks for. The description that callers read and the check are one.
 const (
 	schemeNode  = "node"  // a node's credential
@@ -113,7 +116,7 @@ func (s *Server) routes() http.Handler {
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
 	mux.HandleFunc("GET /openapi.json", describe(api.OpenAPI()))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(codeNotFound, "no such path").write(w) })
+	mux.HandleFunc(patternOther, func(w http.ResponseWriter, r *http.Request) { refuse(codeNotFound, "no such path").write(w) })
 	return s.around(mux)
 }
 
@@ -360,21 +363,23 @@ func describe(api *huma.OpenAPI) http.HandlerFunc {
 	}
 }
 
-// around is what every request goes through: a bounded time, no sniffing, no caching unless somebody says so, and a panic
+// around is what every request goes through: a count, a bounded time, no sniffing, no caching unless somebody says so, and a panic
 // that ends one request and not the process.
 func (s *Server) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
 		defer cancel()
+		r, notes := r.WithContext(ctx), &answerNotes{ResponseWriter: w}
+		defer func() { s.metrics.answered(r.Pattern, notes) }()
 		defer func() {
 			if fault := recover(); fault != nil {
-				s.log.Error("a request failed", "alarm", true, "request", r.Method+" "+r.URL.Path, "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
-				refuse(codeInternal, "the fault is logged").write(w)
+				s.alarm("a request failed", "request", r.Method+" "+r.URL.Path, "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
+				refuse(codeInternal, "the fault is logged").write(notes)
 			}
 		}()
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r.WithContext(ctx))
+		next.ServeHTTP(notes, r)
 	})
 }
 

@@ -24,7 +24,7 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.appraiseDue(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("appraising failed", "alarm", true, "error", err)
+			s.alarm("appraising failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -50,7 +50,7 @@ func (s *Server) appraiseDue(ctx context.Context) error {
 			case errors.Is(err, sqldb.ErrExists):
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.
 			case err != nil:
-				s.log.Error("appraisal put off", "alarm", true, "evidence", evidence.String(), "error", err)
+				s.alarm("appraisal put off", "evidence", evidence.String(), "error", err)
 				if err := s.putOff(ctx, evidence); err != nil {
 					return err
 				}
@@ -125,17 +125,20 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest) error {
 	if err != nil {
 		return err
 	}
-	now := s.time()
+	begin := s.now()
+	now := canon.At(begin)
 	j, err := s.judge(ctx, t, now)
 	if err != nil {
 		return err
 	}
+	took := s.now().Sub(begin)
 	done := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		done, err = s.conclude(ctx, tx, t, j, now)
 		return err
 	})
 	if err == nil && done {
+		s.metrics.decided(j.verdict.Outcome.String(), took)
 		s.log.Info("verdict", "verdict", j.verdict.Outcome.String(), "node", t.node, "evidence", evidence.Short(), "policy", j.verdict.Policy.Name)
 	}
 	return err
@@ -147,7 +150,7 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest) error {
 func (s *Server) judge(ctx context.Context, t takenEvidence, now canon.Time) (j judgement, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.alarm(t.digest, fault)
+			s.roomFailed(t.digest, fault)
 			appraisal, verdict := failed(t.digest, now, s.given.policy)
 			j = judgement{verdict: verdict}
 			j.appraisal, err = appraisal.Canonical()
@@ -197,8 +200,8 @@ func (s *Server) newCase(at canon.Time) attest.Case {
 	}
 }
 
-func (s *Server) alarm(evidence canon.Digest, fault any) {
-	s.log.Error("a rule room failed", "alarm", true, "evidence", evidence.String(), "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
+func (s *Server) roomFailed(evidence canon.Digest, fault any) {
+	s.alarm("a rule room failed", "evidence", evidence.String(), "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
 }
 
 // failed returns what is said of evidence that this build failed on.

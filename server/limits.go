@@ -19,6 +19,7 @@ const (
 	RequestTimeout  = 30 * time.Second // one request, its body included
 	HeaderTimeout   = 10 * time.Second // its header
 	IdleTimeout     = 2 * time.Minute  // a connection without requests
+	ScrapeTimeout   = 5 * time.Second  // what metrics ask of the database
 	StopTimeout     = 10 * time.Second // from the order to stop to the end of open requests
 	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
 	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired

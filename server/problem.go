@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/go-json-experiment/json"
 
 	"github.com/assay-network/assay/client"
@@ -136,9 +137,11 @@ var humaCodes = map[int]string{
 }
 
 // humaProblem turns what huma itself refuses into one of our documents, before it is written.
-func humaProblem(_ huma.Context, _ string, v any) (any, error) {
+func humaProblem(ctx huma.Context, _ string, v any) (any, error) {
+	_, w := humago.Unwrap(ctx)
 	switch v := v.(type) {
 	case *problem:
+		noteRefusal(w, v.code)
 		return v.document(), nil
 	case *huma.ErrorModel:
 		p := problem{code: codeMalformed, detail: v.Detail}
@@ -148,6 +151,7 @@ func humaProblem(_ huma.Context, _ string, v any) (any, error) {
 		for _, d := range v.Errors {
 			p.detail += ": " + d.Message
 		}
+		noteRefusal(w, p.code)
 		d := p.document()
 		d.Status = v.Status // sent already
 		return d, nil
@@ -157,6 +161,7 @@ func humaProblem(_ huma.Context, _ string, v any) (any, error) {
 
 // write writes a refusal outside huma.
 func (p *problem) write(w http.ResponseWriter) {
+	noteRefusal(w, p.code)
 	for k, v := range p.GetHeaders() {
 		w.Header()[k] = v
 	}

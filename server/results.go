@@ -122,7 +122,7 @@ func (s *Server) verify(l look, data []byte) (answer looked, err error) {
 	c := s.newCase(s.time())
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.alarm(canon.Sum(data), fault)
+			s.roomFailed(canon.Sum(data), fault)
 			answer.Appraisal, answer.Verdict = failed(canon.Sum(data), c.At, by)
 		}
 	}()

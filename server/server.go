@@ -54,6 +54,7 @@ type Server struct {
 	log      *slog.Logger
 
 	listener net.Listener // nil: the caller serves the handler
+	scrapes  net.Listener // nil: nobody asks for metrics, or the caller serves them
 	origin   string
 	store    *Store
 	keys     keys
@@ -62,6 +63,7 @@ type Server struct {
 	build    policy.Build
 	memory   *attest.Memory
 	handler  http.Handler
+	metrics  *metrics
 
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
@@ -97,6 +99,12 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 			return nil, err
 		}
 	}
+	if settings.MetricsListen != "" {
+		if s.scrapes, err = net.Listen("tcp", settings.MetricsListen); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	s.metrics = newMetrics(s)
 	if s.origin, err = settings.origin(s.listener); err != nil {
 		return nil, err
 	}
@@ -117,11 +125,16 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) Origin() string { return s.origin }
 
 // Addr returns the address that is listened on, or nil.
-func (s *Server) Addr() net.Addr {
-	if s.listener == nil {
+func (s *Server) Addr() net.Addr { return addr(s.listener) }
+
+// MetricsAddr returns the address that metrics are served on, or nil.
+func (s *Server) MetricsAddr() net.Addr { return addr(s.scrapes) }
+
+func addr(l net.Listener) net.Addr {
+	if l == nil {
 		return nil
 	}
-	return s.listener.Addr()
+	return l.Addr()
 }
 
 // Keyset returns the public keys of the log and its verifier.
@@ -145,8 +158,11 @@ func (s *Server) Source() ledger.Source { return s.store.Source() }
 // Close closes the listener and the database.
 func (s *Server) Close() error {
 	var errs []error
-	if s.listener != nil {
-		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	for _, l := range []net.Listener{s.listener, s.scrapes} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}
@@ -164,32 +180,39 @@ func (s *Server) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.appraiseLoop(ctx) })
 	loops.Go(func() { s.publishLoop(ctx) })
-	err := s.serve(ctx)
+	var scrapeErr error
+	loops.Go(func() {
+		defer cancel()
+		scrapes := http.NewServeMux()
+		scrapes.Handle("GET /metrics", s.Metrics())
+		scrapeErr = s.serve(ctx, s.scrapes, scrapes, "")
+	})
+	err := s.serve(ctx, s.listener, s.handler, s.settings.TLSCertificate)
 	cancel()
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
-	return errors.Join(err, s.publish(last))
+	return errors.Join(err, scrapeErr, s.publish(last))
 }
 
-// serve answers requests until the context ends.
-func (s *Server) serve(ctx context.Context) error {
-	if s.listener == nil {
+// serve answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
+func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate string) error {
+	if listener == nil {
 		<-ctx.Done()
 		return nil
 	}
 	h := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
+		Handler: handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
 		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	ended := make(chan error, 1)
 	go func() {
-		if s.settings.TLSCertificate != "" {
-			ended <- h.ServeTLS(s.listener, s.settings.TLSCertificate, s.settings.TLSKey)
+		if certificate != "" {
+			ended <- h.ServeTLS(listener, certificate, s.settings.TLSKey)
 			return
 		}
-		ended <- h.Serve(s.listener)
+		ended <- h.Serve(listener)
 	}()
 	select {
 	case err := <-ended:
@@ -222,7 +245,7 @@ func (s *Server) publishLoop(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := s.publish(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("publishing failed", "alarm", true, "error", err)
+			s.alarm("publishing failed", "error", err)
 		}
 	}
 }
@@ -237,6 +260,12 @@ func (s *Server) publish(ctx context.Context) error {
 	}
 	_, err := s.store.Publish(ctx, s.notes, s.time())
 	return err
+}
+
+// alarm tells of a fault of ours that somebody has to look at.
+func (s *Server) alarm(what string, args ...any) {
+	s.metrics.alarms.Inc()
+	s.log.Error(what, append([]any{"alarm", true}, args...)...)
 }
 
 // time returns the server's clock in whole seconds.

@@ -43,6 +43,8 @@ requests that it has begun.`,
 	fl.DurationVar(&s.Interval, "interval", server.DefaultInterval, "time between two checkpoints")
 	fl.StringVar(&s.TLSCertificate, "tls-cert", "", "PEM `FILE` of the certificate and its chain")
 	fl.StringVar(&s.TLSKey, "tls-key", "", "PEM `FILE` of its key")
+	fl.StringVar(&s.MetricsListen, "metrics", "", "`HOST:PORT` that serves Prometheus metrics to whoever can reach it (default: none)")
+	fl.BoolVar(&s.RotateEARKey, "rotate-ear-key", false, "sign attestation results with a new key; the old one stays published while results of it are valid")
 	fl.BoolVar(&s.RenewAdminToken, "renew-admin-token", false, "end all admin tokens and print another")
 	return cmd
 }
@@ -76,6 +78,9 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	fmt.Fprintf(a.stdout, "url          %s\n", s.Origin())
 	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s)\n", s.Policy().Name, s.Policy().Digest.Short())
 	fmt.Fprintf(a.stdout, "log          %s\n", s.Keyset().Log)
+	if at := s.MetricsAddr(); at != nil {
+		fmt.Fprintf(a.stdout, "metrics      http://%s/metrics\n", at)
+	}
 	if token := s.NewAdminToken(); token != "" {
 		fmt.Fprintf(a.stdout, "admin token  %s\n", token)
 		a.say("the admin token is shown this once and kept nowhere; give it to: assay login %s", s.Origin())

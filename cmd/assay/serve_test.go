@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,6 +140,39 @@ func TestServe(t *testing.T) {
 		t.Errorf("renewed admin token %q", got)
 	}
 	renewed.stop()
+}
+
+// TestServeMetrics: metrics and the keys of attestation results are where the command says, and a rotation adds a key.
+func TestServeMetrics(t *testing.T) {
+	o := operator{t, filepath.Join(t.TempDir(), "context.json")}
+	get := func(url string) string {
+		t.Helper()
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d, %v", url, resp.StatusCode, err)
+		}
+		return string(data)
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	s := o.serve("admin token", "--data", data, "--metrics", "127.0.0.1:0")
+	if text := get(s.facts["metrics"]); !strings.Contains(text, "\nassay_log_entries ") {
+		t.Errorf("metrics: %.300q", text)
+	}
+	before := get(s.facts["url"] + client.JWKSPath)
+	s.stop()
+	s = o.serve("log", "--data", data, "--rotate-ear-key")
+	if after := get(s.facts["url"] + client.JWKSPath); strings.Count(before, `"kid"`) != 1 || strings.Count(after, `"kid"`) != 2 {
+		t.Errorf("keys before %s, after %s: want one, then two", before, after)
+	}
+	if s.facts["metrics"] != "" {
+		t.Error("metrics that nobody asked for")
+	}
+	s.stop()
 }
 
 func TestServeRefuses(t *testing.T) {
