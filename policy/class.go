@@ -61,6 +61,8 @@ var rooms = []struct {
 	{"set", []Class{Set}},
 	{"sevsnp", []Class{CPU}},
 	{"statement", []Class{Statement}},
+	{"tdx", []Class{CPU}},
+	{"tpm", []Class{TPM}},
 }
 
 // roomsOf returns the rooms whose claims speak of a class.

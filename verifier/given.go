@@ -9,15 +9,20 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
 )
 
-// ReadCollateral tells from its bytes what a file of collateral holds: certificates (DER, PEM, a certificate table), a
-// revocation list (DER, PEM) or a signed deny list. It verifies none of it.
+// ReadCollateral tells from its bytes what a file of collateral holds: Intel's responses and lists in the forms that
+// package tdx reads, certificates (DER, PEM, a certificate table), a revocation list (DER, PEM) or a signed deny list. It
+// verifies none of it.
 func ReadCollateral(data []byte) ([]attest.Collateral, error) {
-	switch {
-	case len(data) > attest.MaxCRL:
+	if len(data) > attest.MaxCRL {
 		return nil, fmt.Errorf("collateral: %d bytes, at most %d", len(data), attest.MaxCRL)
-	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
+	}
+	if items, err := tdx.ReadCollateral(data); err != nil || items != nil {
+		return items, err
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return []attest.Collateral{{Kind: attest.KindDenyList, Data: bytes.TrimSuffix(data, []byte("\n"))}}, nil
 	}
 	if block, _ := pem.Decode(data); block != nil && block.Type == "X509 CRL" {

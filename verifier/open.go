@@ -9,6 +9,8 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
@@ -18,10 +20,12 @@ const (
 	TypeAny    = ""
 	TypeBundle = "bundle"
 	TypeSEVSNP = "sev-snp"
+	TypeTDX    = "tdx"
+	TypeTPM    = "tpm"
 )
 
 // Types returns the evidence types that this build reads.
-func Types() []string { return []string{TypeBundle, TypeSEVSNP} }
+func Types() []string { return []string{TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM} }
 
 // Opened is evidence that was read but not judged.
 type Opened struct {
@@ -30,7 +34,6 @@ type Opened struct {
 	signed     bool // by the session key that the bundle names
 	components []component
 	fault      error // why the file is no evidence; components is then empty
-	faultRoom  string
 }
 
 type component struct {
@@ -46,11 +49,11 @@ func Open(typ string, data []byte) (*Opened, error) {
 	switch typ {
 	case TypeAny:
 		if typ = detect(data); typ == TypeAny {
-			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, or an SEV-SNP report (%d bytes, raw or hex)",
+			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, an SEV-SNP report (%d bytes, raw or hex), a TDX quote (raw, hex or base64), or a TPM quote in JSON",
 				len(data), strconv.QuoteToASCII(string(data[:min(len(data), 16)])), sevsnp.ReportSize)
 			return o, nil
 		}
-	case TypeBundle, TypeSEVSNP:
+	case TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM:
 	default:
 		return nil, fmt.Errorf("evidence type %q is not known to this build: want %q", typ, Types())
 	}
@@ -58,19 +61,38 @@ func Open(typ string, data []byte) (*Opened, error) {
 		o.fault = fmt.Errorf("%d bytes, at most %d", len(data), attest.MaxBundle)
 		return o, nil
 	}
-	if typ == TypeBundle {
+	switch typ {
+	case TypeBundle:
 		o.openBundle(data)
-	} else {
+	case TypeSEVSNP:
 		o.openReport(data)
+	case TypeTDX:
+		raw, ok := tdx.Recognize(data)
+		if !ok {
+			raw = data // its room says what is wrong with it
+		}
+		o.openRaw(attest.Component{Class: attest.ClassCPU, MediaType: tdx.MediaType, Label: "cpu0", Parts: []attest.Part{{Name: tdx.PartQuote, Data: raw}}})
+	case TypeTPM:
+		c, err := tpm.ReadJSON(data)
+		if err != nil {
+			o.fault = err
+			return o, nil
+		}
+		o.openRaw(c)
 	}
 	return o, nil
 }
 
 // detect tells the type from the first bytes and the size; it returns TypeAny for what it does not know.
 func detect(data []byte) string {
+	_, isQuote := tdx.Recognize(data)
 	switch {
+	case tpm.IsJSON(data):
+		return TypeTPM
 	case len(data) > 0 && data[0] == '{':
 		return TypeBundle
+	case isQuote:
+		return TypeTDX
 	case isHexReport(data), len(data) == sevsnp.ReportSize:
 		return TypeSEVSNP
 	case len(data) > sevsnp.ReportSize && binary.LittleEndian.Uint32(data) < 16:
@@ -90,7 +112,7 @@ func (o *Opened) openReport(data []byte) {
 	if isHexReport(data) {
 		raw := make([]byte, sevsnp.ReportSize)
 		if _, err := hex.Decode(raw, bytes.TrimSpace(data)); err != nil {
-			o.fault, o.faultRoom = fmt.Errorf("hex digits do not decode"), "sevsnp"
+			o.fault = fmt.Errorf("hex digits do not decode")
 			return
 		}
 		data = raw
@@ -101,8 +123,11 @@ func (o *Opened) openReport(data []byte) {
 	} else {
 		c.Parts = []attest.Part{{Name: sevsnp.PartReport, Data: data}}
 	}
-	o.components = []component{{c, attest.ClassCPU + ":0"}}
+	o.openRaw(c)
 }
+
+// openRaw takes a vendor's file as the one component there is.
+func (o *Opened) openRaw(c attest.Component) { o.components = []component{{c, c.Class + ":0"}} }
 
 func (o *Opened) openBundle(data []byte) {
 	env, err := ledger.ParseEnvelope(bytes.TrimSuffix(data, []byte("\n")))

@@ -58,7 +58,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: bundle.structure %s", row.name, c.Status)
 		}
 	}
-	if _, err := verifier.Open("tdx", report); err == nil || !strings.Contains(err.Error(), `"tdx"`) {
+	if _, err := verifier.Open("sgx", report); err == nil || !strings.Contains(err.Error(), `"tdx"`) {
 		t.Errorf("a type that does not exist: %v", err)
 	}
 }

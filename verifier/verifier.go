@@ -9,9 +9,13 @@
 package verifier
 
 import (
+	"slices"
+
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/internal/canon"
 )
 
@@ -56,7 +60,7 @@ func (a Appraisal) Canonical() ([]byte, error) { return canon.Marshal(a) }
 
 // VendorRoots returns the pinned roots of every format: the root set that judges by default.
 func VendorRoots() attest.Roots {
-	roots, err := attest.NewRoots(sevsnp.VendorRoots()...)
+	roots, err := attest.NewRoots(slices.Concat(sevsnp.VendorRoots(), tdx.VendorRoots(), tpm.VendorRoots())...)
 	if err != nil {
 		panic("verifier: internal error: " + err.Error())
 	}
@@ -73,8 +77,10 @@ type room struct {
 
 var rooms = map[string]room{
 	sevsnp.MediaType: {"sevsnp", attest.ClassCPU, sevsnp.Appraise, sevsnp.Needs},
+	tdx.MediaType:    {"tdx", attest.ClassCPU, tdx.Appraise, tdx.Needs},
+	tpm.MediaType:    {"tpm", attest.ClassTPM, tpm.Appraise, tpm.Needs},
 }
 
 func roomRules() []RoomRules {
-	return []RoomRules{{"sevsnp", sevsnp.Rules}, {"verifier", Rules}}
+	return []RoomRules{{"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
 }

@@ -22,7 +22,7 @@ import (
 type verifyFlags struct {
 	typ, policy, asOf, roots, output string
 	nonce, reportData                string
-	certs, collateral, expect        []string
+	certs, collateral, expectFiles   []string
 }
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -33,8 +33,9 @@ func (a *app) verifyCommand() *cobra.Command {
 		Long: `Judge evidence files by a policy, offline.
 
 A FILE is an evidence bundle or a vendor's raw file: an SEV-SNP report (raw, hex,
-with the host's certificate table behind it) or a folder of one report and its
-certificates, as snpguest leaves it. Nothing is fetched: what is missing is named.
+with the host's certificate table behind it), a TDX quote (raw, hex, base64), a TPM
+quote in JSON, or a folder of one report and its certificates, as snpguest leaves
+it. Nothing is fetched: what is missing is named.
 
 Without --policy the strictest built-in that fits the evidence judges. The exit
 code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
@@ -48,9 +49,9 @@ code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
 	fl.StringVar(&f.typ, "type", "", "what the file is: "+strings.Join(verifier.Types(), ", ")+" (default: told from its bytes)")
 	fl.StringArrayVar(&f.certs, "cert", nil, "certificate `FILE`: DER, PEM or a certificate table")
 	fl.StringArrayVar(&f.collateral, "collateral", nil, "collateral `FILE`: revocation list, deny list, certificates; told apart by content")
-	fl.StringVar(&f.nonce, "nonce", "", "the challenge that a bundle must answer, 32 bytes in `HEX`")
-	fl.StringVar(&f.reportData, "report-data", "", "what REPORT_DATA of a raw report must hold, 64 bytes in `HEX`")
-	fl.StringArrayVar(&f.expect, "expect", nil, "`FILE` of what you know yourself: a challenge and registry (assay/expect/v1), reference values (assay/references/v1)")
+	fl.StringVar(&f.nonce, "nonce", "", "the challenge that a bundle must answer (32 bytes), or the qualifying data of a TPM quote, in `HEX`")
+	fl.StringVar(&f.reportData, "report-data", "", "what REPORT_DATA of a raw SNP report or TDX quote must hold, 64 bytes in `HEX`")
+	fl.StringArrayVar(&f.expectFiles, "expect", nil, "`FILE` of what you know yourself: a challenge and registry (assay/expect/v1), reference values (assay/references/v1)")
 	fl.StringVar(&f.policy, "policy", "", "built-in policy or policy `FILE` (default: the strictest built-in that fits)")
 	fl.StringVar(&f.asOf, "as-of", "", "judge as of this `TIME`, such as 2026-02-01T00:00:00Z (default: now)")
 	fl.StringVar(&f.roots, "roots", "", "`FOLDER` of root files that replaces the vendors' pinned roots")
@@ -111,6 +112,9 @@ func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
 		}
 		mine := c
 		mine.Collateral = append(slices.Clone(c.Collateral), certs...)
+		if mine.Expect, err = f.expect(c.Expect, o); err != nil {
+			return err
+		}
 		r := judge(o, mine, named)
 		r.File = name
 		reports = append(reports, r)
@@ -202,36 +206,37 @@ func (a *app) given(f verifyFlags) (attest.Case, error) {
 	if len(c.Collateral) > attest.MaxCollateral {
 		return c, fmt.Errorf("%d items of collateral, at most %d", len(c.Collateral), attest.MaxCollateral)
 	}
-	if err := readExpectations(f, &c); err != nil {
-		return c, err
+	for _, name := range f.expectFiles {
+		if err := inputs.Expectation(name, &c); err != nil {
+			return c, err
+		}
 	}
 	return c, nil
 }
 
-// readExpectations merges --expect files, --nonce and --report-data.
-func readExpectations(f verifyFlags, c *attest.Case) error {
-	for _, name := range f.expect {
-		if err := inputs.Expectation(name, c); err != nil {
-			return err
-		}
+// expect adds --nonce and --report-data to what --expect files say. What a nonce must be found in depends on the
+// evidence: the challenge of a bundle, the qualifying data of a TPM's quote.
+func (f verifyFlags) expect(e attest.Expect, o *verifier.Opened) (attest.Expect, error) {
+	nonce := &e.Nonce
+	if o.Bundle() == nil {
+		nonce = &e.QualifyingData
 	}
-	e := &c.Expect
 	for _, flag := range []struct {
 		name, text string
 		into       *canon.Hex
-	}{{"--nonce", f.nonce, &e.Nonce}, {"--report-data", f.reportData, &e.ReportData}} {
+	}{{"--nonce", f.nonce, nonce}, {"--report-data", f.reportData, &e.ReportData}} {
 		if flag.text == "" {
 			continue
 		}
 		if err := flag.into.UnmarshalText([]byte(strings.ToLower(flag.text))); err != nil {
-			return fmt.Errorf("%s: %w", flag.name, err)
+			return e, fmt.Errorf("%s: %w", flag.name, err)
 		}
 		e.Type = attest.ExpectType
 	}
 	if e.Type == "" {
-		return nil
+		return e, nil
 	}
-	return e.Check()
+	return e, e.Check()
 }
 
 // print writes the results in the chosen form.

@@ -1,0 +1,231 @@
+package verifier
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/attest/tpm"
+	"github.com/assay-network/assay/internal/canon"
+)
+
+// Roots of a measurement: who measured.
+const (
+	rootTEE = "tee" // a CPU TEE, of its guest
+	rootTPM = "tpm" // a TPM, of what the machine told it; root on the host can lend it
+)
+
+// imaRegister holds the kernel's list of files; registers from dynamicRegister on are not of the boot.
+const (
+	imaRegister     = 10
+	dynamicRegister = 16
+)
+
+// judgeMeasured compares what the guest measured to with the appraiser's reference values. Without one that speaks of a
+// value nothing is affirmed, and nothing contradicted.
+func (r *run) judgeMeasured() {
+	f, ok := r.measuring()
+	if !ok {
+		why := claim.Because(claim.EvidenceMissing, "no component measures the guest")
+		if i := slices.IndexFunc(r.findings, func(f finding) bool { return f.Measured == "" }); i >= 0 {
+			why = claim.Reason(claim.RestsOn + " " + r.findings[i].structure())
+		}
+		r.set.Unknown("guest.measured", subjectNode, why)
+		r.set.Unknown("agent.measured", subjectNode, why)
+		return
+	}
+	if f.Format == tpm.Format {
+		r.judgeBooted(f)
+		return
+	}
+	r.judgeLaunched(f)
+}
+
+// measuring returns the component whose word counts for the guest: the seal, in a raw file the only one.
+func (r *run) measuring() (finding, bool) {
+	i := slices.IndexFunc(r.findings, func(f finding) bool {
+		return f.Measured != "" && (r.o.bundle == nil || f.Label == r.o.bundle.Seal)
+	})
+	if i < 0 {
+		return finding{}, false
+	}
+	return r.findings[i], true
+}
+
+// value is one thing that a guest measured to.
+type value struct {
+	name  string // for people
+	bytes []byte
+	of    func(attest.Reference) []byte // the reference's word of it, nil where it says nothing
+}
+
+// launchValues are what must be listed before a guest of a CPU TEE is known: MEASUREMENT of SEV-SNP; of TDX MRTD and the
+// registers that firmware and kernel extend. RTMR3 is the guest's own word.
+func launchValues(f finding) []value {
+	measurement := func(v attest.Reference) []byte { return v.Measurement }
+	switch f.Format {
+	case sevsnp.Format:
+		return []value{{"MEASUREMENT", f.Measurement, measurement}}
+	case tdx.Format:
+		values := []value{{"MRTD", f.Measurement, measurement}}
+		for i, reg := range f.Registers[:min(3, len(f.Registers))] {
+			values = append(values, value{"RTMR" + strconv.Itoa(i), reg, func(v attest.Reference) []byte { return v.Register(i) }})
+		}
+		return values
+	}
+	return nil
+}
+
+// match is a reference value that the guest equals: the agent inside, and the list that says so.
+type match struct {
+	agent canon.Digest
+	list  string // as it stands in a basis
+}
+
+// grounds returns the lists of matches, each once.
+func grounds(matched []match) (lists []string) {
+	for _, m := range matched {
+		if !slices.Contains(lists, m.list) {
+			lists = append(lists, m.list)
+		}
+	}
+	return lists
+}
+
+// judgeLaunched compares launch values. A reference counts where all that it states is equal; several may cover the
+// guest together, one the platform's firmware, another the kernel that runs on it.
+func (r *run) judgeLaunched(f finding) {
+	values := launchValues(f)
+	covered, stated := make([]bool, len(values)), make([]bool, len(values))
+	var matched []match
+	for list, v := range r.references(f.Format) {
+		equal, some := true, false
+		for i, x := range values {
+			if word := x.of(v); word != nil {
+				some, stated[i] = true, true
+				equal = equal && bytes.Equal(word, x.bytes)
+			}
+		}
+		if !equal || !some {
+			continue
+		}
+		matched = append(matched, match{v.Agent, list})
+		for i, x := range values {
+			covered[i] = covered[i] || x.of(v) != nil
+		}
+	}
+	for i, x := range values {
+		switch {
+		case covered[i]:
+		case stated[i]:
+			r.set.Contradict("guest.measured", subjectNode, "", claim.Because(claim.NotListed, "%s %s is no reference value", x.name, hex.EncodeToString(x.bytes)))
+			r.set.Unknown("agent.measured", subjectNode, claim.RestsOn+" guest.measured")
+			return
+		default:
+			why := claim.Because(claim.NoReference, "the appraiser has no reference value for %s of a %s guest", x.name, f.Format)
+			r.set.Unknown("guest.measured", subjectNode, why)
+			r.set.Unknown("agent.measured", subjectNode, why)
+			return
+		}
+	}
+	basis := append([]string{f.Measured + "@" + f.subject}, grounds(matched)...)
+	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTEE, Basis: basis})
+	r.judgeAgent(rootTEE, matched)
+}
+
+// judgeAgent looks for the agent among the matched references: the one that the statement names, in a raw file any.
+func (r *run) judgeAgent(root string, matched []match) {
+	inside := slices.DeleteFunc(slices.Clone(matched), func(m match) bool { return m.agent.IsZero() })
+	if len(inside) == 0 {
+		r.set.Unknown("agent.measured", subjectNode, claim.Because(claim.NoReference, "the reference value of this guest names no agent"))
+		return
+	}
+	vouching := inside
+	if r.said != nil {
+		// Only a list that names this very agent vouches for it.
+		vouching = slices.DeleteFunc(slices.Clone(inside), func(m match) bool { return m.agent != r.said.Agent })
+	}
+	if len(vouching) == 0 {
+		r.set.Contradict("agent.measured", subjectNode, "", claim.Because(claim.Mismatch, "the statement is by agent %s, the measured guest contains %s", r.said.Agent, inside[0].agent))
+		return
+	}
+	r.set.Add(claim.Claim{ID: "agent.measured", Subject: subjectNode, Status: claim.Affirmed, Value: root, Basis: grounds(vouching)})
+}
+
+// judgeBooted compares every digest that went into the boot registers, and every file that the kernel read since, with
+// the digests that are listed. The log that orders them was replayed to the quoted registers.
+func (r *run) judgeBooted(f finding) {
+	listed := map[string]bool{}
+	var matched []match
+	for list, v := range r.references(f.Format) {
+		for _, d := range v.Digests {
+			listed[string(d)] = true
+		}
+		matched = append(matched, match{v.Agent, list})
+	}
+	stop := func(why claim.Reason) {
+		if why.Code() == claim.NotListed {
+			r.set.Contradict("guest.measured", subjectNode, "", why)
+		} else {
+			r.set.Unknown("guest.measured", subjectNode, why)
+		}
+		r.set.Unknown("agent.measured", subjectNode, claim.RestsOn+" guest.measured")
+	}
+	boot := f.Boot
+	switch {
+	case matched == nil:
+		stop(claim.Because(claim.NoReference, "the appraiser has no reference value for a %s machine", f.Format))
+		return
+	case boot == nil || len(boot.Extended) == 0:
+		stop(claim.Because(claim.EvidenceMissing, "no boot log that replays came with the quote"))
+		return
+	case boot.IMA == "":
+		stop(claim.Because(claim.EvidenceMissing, "no list of the files that the kernel read came with the quote"))
+		return
+	}
+	for _, x := range boot.Extended {
+		if x.Register != imaRegister && x.Register < dynamicRegister && !listed[string(x.Digest)] {
+			stop(claim.Because(claim.NotListed, "register %d was extended with %s, which is no reference value", x.Register, x.Digest))
+			return
+		}
+	}
+	for _, file := range boot.Files {
+		if file.Violation || !listed[string(file.Digest)] {
+			stop(claim.Because(claim.NotListed, "the kernel read %s with digest %s, which is no reference value", attest.Printable(file.Path), file.Digest))
+			return
+		}
+	}
+	basis := append([]string{f.Measured + "@" + f.subject, boot.IMA + "@" + f.subject}, grounds(matched)...)
+	if boot.IMA == f.Measured {
+		basis = slices.Delete(basis, 1, 2)
+	}
+	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTPM, Basis: basis})
+	// The agent is measured where the kernel read it: its file stands in the list.
+	ran := slices.DeleteFunc(matched, func(m match) bool {
+		return !slices.ContainsFunc(boot.Files, func(file attest.File) bool { return bytes.Equal(file.Digest, m.agent[:]) })
+	})
+	r.judgeAgent(rootTPM, ran)
+}
+
+// references returns the reference values of a format, each with the ground that a basis names.
+func (r *run) references(format string) func(func(string, attest.Reference) bool) {
+	return func(yield func(string, attest.Reference) bool) {
+		for _, l := range r.c.References {
+			d, err := l.Digest()
+			if err != nil {
+				continue
+			}
+			for _, v := range l.Values {
+				if v.Format == format && !yield(fmt.Sprintf("references:%s", d), v) {
+					return
+				}
+			}
+		}
+	}
+}
