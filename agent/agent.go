@@ -52,6 +52,9 @@ type Status struct {
 	Evidence  canon.Digest // last that was decided
 	Decided   canon.Time   // when this agent learned it
 	Decision  client.Decision
+	Accepted  canon.Time // when it last learned of an accept; zero: never
+	Rounds    int64      // that ended, since the agent began
+	Failures  int64      // of them, without a verdict
 	Fault     string     // of the last round; empty: it ended well
 	Next      canon.Time // when the next round begins at the latest
 }
@@ -147,8 +150,10 @@ func (a *Agent) Round(ctx context.Context) error {
 	}
 	a.note(func(s *Status) {
 		s.Fault = ""
+		s.Rounds++
 		if err != nil {
 			s.Fault = err.Error()
+			s.Failures++
 		}
 	})
 	return err
@@ -353,7 +358,12 @@ func (a *Agent) learn(r client.Result, evidence canon.Digest, promise ledger.Pro
 	if err := kept(r.Entries, evidence, promise); err != nil {
 		return err
 	}
-	a.note(func(s *Status) { s.Evidence, s.Decision, s.Decided = evidence, d, canon.At(a.c.Now()) })
+	a.note(func(s *Status) {
+		s.Evidence, s.Decision, s.Decided = evidence, d, canon.At(a.c.Now())
+		if d.Outcome == client.Accept {
+			s.Accepted = s.Decided
+		}
+	})
 	level := slog.LevelInfo
 	if d.Outcome != client.Accept {
 		level = slog.LevelWarn

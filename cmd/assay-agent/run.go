@@ -30,14 +30,25 @@ begins a round at once. With --once it does one round, prints the verdict and it
 	}
 	state, tsm := stateFlag(c), tsmFlag(c)
 	interval := c.Flags().Duration("interval", agent.DefaultInterval, "longest time between two rounds")
+	metrics := c.Flags().String("metrics", "", "loopback `HOST:PORT` that serves Prometheus metrics (default: none)")
 	once := c.Flags().Bool("once", false, "do one round and exit by its verdict")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		a, err := newAgent(*state, *tsm, *interval, slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
+	c.MarkFlagsMutuallyExclusive("once", "metrics")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+		a, err := newAgent(*state, *tsm, *interval, logger)
 		if err != nil {
 			return err
 		}
 		if *once {
 			return runOnce(c, a)
+		}
+		if *metrics != "" {
+			at, stop, cannot := serveMetrics(*metrics, a)
+			if cannot != nil {
+				return cannot
+			}
+			defer func() { err = errors.Join(err, stop()) }()
+			logger.Info("metrics", "url", "http://"+at.String()+"/metrics")
 		}
 		requests := make(chan struct{}, 1)
 		hangups := make(chan os.Signal, 1)
