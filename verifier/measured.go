@@ -27,6 +27,11 @@ const (
 	dynamicRegister = 16
 )
 
+// bootRegisters must all be quoted and replayed: firmware and its settings, boot loader, kernel and command line, and the
+// keys of the shim (TCG PC Client Platform Firmware Profile, section 3.3.4; GRUB and shim documentation). A register left
+// out of the quote could hold anything.
+var bootRegisters = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14}
+
 // judgeMeasured compares what the guest measured to with the appraiser's reference values. Without one that speaks of a
 // value nothing is affirmed, and nothing contradicted.
 func (r *run) judgeMeasured() {
@@ -185,6 +190,9 @@ func (r *run) judgeBooted(f finding) {
 	case boot == nil || len(boot.Extended) == 0:
 		stop(claim.Because(claim.EvidenceMissing, "no boot log that replays came with the quote"))
 		return
+	case !replayed(boot.Registers):
+		stop(claim.Because(claim.EvidenceMissing, "registers %v must all be quoted and replayed, and %v are", bootRegisters, boot.Registers))
+		return
 	case boot.IMA == "":
 		stop(claim.Because(claim.EvidenceMissing, "no list of the files that the kernel read came with the quote"))
 		return
@@ -211,6 +219,10 @@ func (r *run) judgeBooted(f finding) {
 		return !slices.ContainsFunc(boot.Files, func(file attest.File) bool { return bytes.Equal(file.Digest, m.agent[:]) })
 	})
 	r.judgeAgent(rootTPM, ran)
+}
+
+func replayed(registers []int) bool {
+	return !slices.ContainsFunc(bootRegisters, func(i int) bool { return !slices.Contains(registers, i) })
 }
 
 // references returns the reference values of a format, each with the ground that a basis names.
