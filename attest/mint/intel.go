@@ -37,17 +37,21 @@ func NewIntelImpostor() *Intel { return newIntel("impostor") }
 
 func newIntel(keys string) *Intel {
 	i := &Intel{keys: keys}
-	born := time.Date(2018, 5, 21, 10, 45, 10, 0, time.UTC)
-	authority := func(name string, serial int64, pathLength int64, years int, issuer *Certificate) Certificate {
-		return ecTemplate{
-			serial: big.NewInt(serial), name: intelName(name), notBefore: born, notAfter: born.AddDate(years, 0, 0), ca: true, pathLength: pathLength, crl: intelRootCRL,
-		}.issue(p256Key(keys, name), issuer)
-	}
-	i.Root = authority("Intel SGX Root CA", 0x2265, 1, 31, nil)
-	i.PlatformCA = authority("Intel SGX PCK Platform CA", 0x956f, 0, 15, &i.Root)
-	i.ProcessorCA = authority("Intel SGX PCK Processor CA", 0xd0e8, 0, 15, &i.Root)
+	i.Root = i.NewCA("Intel SGX Root CA", 0x2265, nil)
+	i.PlatformCA = i.NewCA("Intel SGX PCK Platform CA", 0x956f, &i.Root)
+	i.ProcessorCA = i.NewCA("Intel SGX PCK Processor CA", 0xd0e8, &i.Root)
 	i.TCBSigner = i.NewTCBSigner(0x7e38, &i.Root, time.Date(2025, 5, 6, 9, 25, 0, 0, time.UTC))
 	return i
+}
+
+// NewCA makes a CA of any name: a root where issuer is nil, else one that issues certificates of platforms.
+func (i *Intel) NewCA(name string, serial int64, issuer *Certificate) Certificate {
+	born := time.Date(2018, 5, 21, 10, 45, 10, 0, time.UTC)
+	t := ecTemplate{serial: big.NewInt(serial), name: intelName(name), notBefore: born, notAfter: born.AddDate(15, 0, 0), ca: true, crl: intelRootCRL}
+	if issuer == nil {
+		t.pathLength, t.notAfter = 1, born.AddDate(31, 0, 0)
+	}
+	return t.issue(p256Key(i.keys, name), issuer)
 }
 
 // NewTCBSigner issues a TCB signing certificate, with its own key for each serial number, for seven years from a date.
@@ -95,6 +99,7 @@ type PCKOptions struct {
 	NotAfter  time.Time    // zero: seven years after NotBefore
 	Issuer    *Certificate // nil: the Platform CA
 	Extension []byte       // the SGX extension (DER); nil: as p says
+	Critical  bool         // the SGX extension is critical, so that who does not know it must refuse
 }
 
 // PCK certifies a platform. Its serial number follows from the platform.
@@ -119,7 +124,7 @@ func (i *Intel) PCK(p IntelPlatform, o PCKOptions) Certificate {
 	serial, _ := new(big.Int).SetString(id[:38], 16)
 	return ecTemplate{
 		serial: serial, name: intelName("Intel SGX PCK Certificate"), notBefore: o.NotBefore, notAfter: o.NotAfter,
-		crl: "https://api.trustedservices.intel.com/sgx/certification/v4/pckcrl?ca=" + ca + "&encoding=der", extra: []extension{{sgxOID(), o.Extension}},
+		crl: "https://api.trustedservices.intel.com/sgx/certification/v4/pckcrl?ca=" + ca + "&encoding=der", extra: []extension{{sgxOID(), o.Extension}}, critical: o.Critical,
 	}.issue(p256Key(i.keys, "pck", id), o.Issuer)
 }
 
@@ -191,6 +196,7 @@ type ecTemplate struct {
 	pathLength          int64 // of a CA
 	crl                 string
 	extra               []extension
+	critical            bool // extra is
 }
 
 // issue signs the certificate of key's public half with the issuer's key, or with key itself where issuer is nil.
@@ -214,7 +220,7 @@ func (t ecTemplate) issue(key *ecdsa.PrivateKey, issuer *Certificate) Certificat
 			addExtension(b, x509OID(15), true, usage)
 			addExtension(b, x509OID(19), true, der(func(b *cryptobyte.Builder) { b.AddASN1(cb.SEQUENCE, basic) }))
 			for _, e := range t.extra {
-				addExtension(b, e.id, false, e.value)
+				addExtension(b, e.id, t.critical, e.value)
 			}
 		})
 	})

@@ -67,10 +67,15 @@ func (i *Intel) Seal(q tdx.Quote, qe Enclave, pck, ca Certificate) tdx.Quote {
 	bound := sha256.Sum256(slices.Concat(q.AttestationKey[:], q.QEAuth))
 	copy(data[:], bound[:])
 	q.QEReport = qe.Report(data)
-	q.QESignature = signRaw(pck.key.(*ecdsa.PrivateKey), q.QEReport[:])
+	q.QESignature = SignEnclave(q.QEReport, pck)
 	q.Signature = signRaw(key, q.SignedPart())
 	q.Chain = slices.Concat(pck.PEM(), ca.PEM(), i.Root.PEM())
 	return q
+}
+
+// SignEnclave signs the report of an enclave with a PCK.
+func SignEnclave(r tdx.EnclaveReport, pck Certificate) [64]byte {
+	return signRaw(pck.key.(*ecdsa.PrivateKey), r[:])
 }
 
 // TD is an imagined trust domain on an imagined platform: it makes quotes over any report data, as a device would.

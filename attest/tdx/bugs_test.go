@@ -352,6 +352,10 @@ func TestT10TwoEvaluations(t *testing.T) {
 	newer.Levels[0].SGX[0], newer.Levels[1].SGX[0] = 9, 9
 	s, _ = m.judge(raw, append(slices.Clone(m.items), m.intel.TCBInfo(newer), fresh[1])...)
 	want(t, s, "tdx.tcb-status", claim.Contradicted, "below the lowest level of evaluation 19", "by evaluation 18 it was UpToDate")
+	// An older evaluation issued later is still the older.
+	later := mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -1), 17)
+	s, _ = m.judge(raw, append([]attest.Collateral{m.intel.TCBInfo(later), m.intel.QEIdentity(mint.SoundQEIdentity(now.AddDate(0, 0, -1), 17))}, m.items...)...)
+	want(t, s, "tdx.collateral", claim.Affirmed, "18")
 	// Of two issues of one evaluation, the newer decides.
 	reissued := mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -1), 18)
 	reissued.Levels[0].Status = "SWHardeningNeeded"
@@ -458,6 +462,7 @@ func TestStrictJSON(t *testing.T) {
 		"duplicate in what is unread": in(`"id":"TDX"`, `"added":{"x":1,"X":2},"id":"TDX"`),
 		"number with a fraction":      in(`"version":3`, `"version":3.0`),
 		"number with an exponent":     in(`"pcesvn":13`, `"pcesvn":1e1`),
+		"negative zero":               in(`"tcbType":0`, `"tcbType":-0`),
 		"negative number":             in(`"pcesvn":13`, `"pcesvn":-1`),
 		"number as text":              in(`"pcesvn":13`, `"pcesvn":"13"`),
 		"component of 256":            in(`{"svn":3}`, `{"svn":256}`),

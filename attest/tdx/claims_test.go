@@ -3,6 +3,7 @@ package tdx_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/asn1"
 	"encoding/hex"
 	"math/big"
 	"slices"
@@ -107,6 +108,16 @@ var twins = []twin{
 	{"PCK without the SGX extension's TCB", "tdx.chain", contradicted, "want PPID, TCB, PCEID and FMSPC", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
 		return m.intel.PCK(m.p, mint.PCKOptions{Extension: []byte{0x30, 0}}), m.intel.PlatformCA
 	}), nil},
+	{"PCK by another CA of the root's", "tdx.chain", contradicted, "want a PCK CA", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
+		ca := m.intel.NewCA("Intel SGX Other CA", 9, &m.intel.Root)
+		return m.intel.PCK(m.p, mint.PCKOptions{Issuer: &ca}), ca
+	}), nil},
+	{"PCK with a critical extension", "tdx.chain", contradicted, "critical extension", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
+		return m.intel.PCK(m.p, mint.PCKOptions{Critical: true}), m.intel.PlatformCA
+	}), nil},
+	{"PCK with two families", "tdx.chain", contradicted, "1.2.840.113741.1.13.1.4 twice", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
+		return m.intel.PCK(m.p, mint.PCKOptions{Extension: twice(m.p.Extension(), 3)}), m.intel.PlatformCA
+	}), nil},
 	{"PCK not yet valid", "tdx.chain", contradicted, "not-yet-valid", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
 		return m.intel.PCK(m.p, mint.PCKOptions{NotBefore: now.AddDate(0, 0, 1)}), m.intel.PlatformCA
 	}), nil},
@@ -118,6 +129,10 @@ var twins = []twin{
 	{"QE report of another attestation key", "tdx.qe-report", contradicted, "does not bind", sealedTwin(func(m *minted, q *tdx.Quote) {
 		// Authentication data is hashed with the key and signed by nobody else.
 		q.QEAuth = bytes.Repeat([]byte{7}, 32)
+	}), nil},
+	{"QE report with more report data", "tdx.qe-report", contradicted, "does not bind", sealedTwin(func(m *minted, q *tdx.Quote) {
+		q.QEReport[383] = 1
+		q.QESignature = mint.SignEnclave(q.QEReport, m.pck)
 	}), nil},
 	{"QE by another signer", "tdx.qe-signer", contradicted, "not-listed", enclaveTwin(func(e *mint.Enclave) { e.MRSigner[0] ^= 1 }), []string{"tdx.qe-identity"}},
 	{"another product of the QE's signer", "tdx.qe-signer", contradicted, "product 1", enclaveTwin(func(e *mint.Enclave) { e.ProductID = 1 }), []string{"tdx.qe-identity"}},
@@ -181,6 +196,16 @@ var twins = []twin{
 		body := mint.SignedBody("tcbInfo", mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -5), 18).JSON(), m.intel.PlatformCA)
 		return m.with(0, m.intel.Signed(attest.KindIntelTCBInfo, body, m.intel.PlatformCA))
 	}), onCollateral},
+	{"TCB info by the PCK CA, whose certificate is beside it", "tdx.collateral", unknown, "not signed by", itemsTwin(func(m *minted) []attest.Collateral {
+		body := mint.SignedBody("tcbInfo", mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -5), 18).JSON(), m.intel.PlatformCA)
+		item, _ := tdx.NewSigned(attest.KindIntelTCBInfo, "", body)
+		return append(m.with(0, item), attest.Collateral{Kind: attest.KindIntelCertificate, Data: m.intel.PlatformCA.DER})
+	}), onCollateral},
+	{"TCB info under another root of the set", "tdx.collateral", unknown, "another root", func(m *minted) ([]byte, []attest.Collateral) {
+		other := mint.NewIntelImpostor()
+		m.roots, _ = attest.NewRoots(append(m.intel.Roots(), attest.RootFile{Name: "other.pem", Data: other.Root.PEM()})...)
+		return m.seal(mint.SoundQuote15()), m.with(0, other.TCBInfo(mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -5), 18)))
+	}, onCollateral},
 	{"TCB info by a stranger", "tdx.collateral", unknown, "not signed by", itemsTwin(func(m *minted) []attest.Collateral {
 		return m.with(0, mint.NewIntelImpostor().TCBInfo(mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -5), 18)))
 	}), onCollateral},
@@ -216,6 +241,27 @@ var twins = []twin{
 	{"other configuration", "tdx.mr-config", affirmed, "owner:01" + strings.Repeat("0", 94), quoteTwin(func(q *tdx.Quote) { q.MROWNER[0] = 1 }), nil},
 	{"other register", "tdx.measurement", affirmed, "", quoteTwin(func(q *tdx.Quote) { q.RTMR[2][0] = 1 }), nil},
 	{"stale", "tdx.freshness", contradicted, "mismatch", quoteTwin(func(q *tdx.Quote) { q.ReportData[0] = 1 }), nil},
+}
+
+// twice repeats an element of a SEQUENCE.
+func twice(der []byte, n int) []byte {
+	var outer asn1.RawValue
+	if _, err := asn1.Unmarshal(der, &outer); err != nil {
+		panic(err)
+	}
+	rest := outer.Bytes
+	var element asn1.RawValue
+	for range n + 1 {
+		var err error
+		if rest, err = asn1.Unmarshal(rest, &element); err != nil {
+			panic(err)
+		}
+	}
+	out, err := asn1.Marshal(asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: append(outer.Bytes, element.FullBytes...)})
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // TestTwins: the sound quote with sound collateral has every claim affirmed; each twin changes the claim that it is the
