@@ -124,7 +124,7 @@ var laws = []struct {
 	{ruleRooms, []string{"net/http", "database/sql", "os/exec"}, "a result must be the same in ten years, on a machine with no network"},
 	{[]string{"audit"}, []string{module + "/server", module + "/client", "net/http"}, "an auditor replays with no network code linked"},
 	{[]string{"agent", "agent/device", "cmd/assay-agent"}, []string{module + "/policy", module + "/server", module + "/internal/sqldb", "database/sql"}, "the agent is small and measured: its digest is a reference value"},
-	{[]string{"client", "agent", "verifier", "audit"}, []string{module + "/server"}, "only commands start the server"},
+	{[]string{"client", "client/relying", "agent", "verifier", "audit"}, []string{module + "/server"}, "only commands start the server"},
 	{[]string{"cmd/assay-agent"}, []string{module + "/attest/mint"}, "makers of evidence sign under public test keys"},
 	{[]string{"cmd/assay"}, []string{module + "/attest/mint"}, "makers of evidence sign under public test keys"},
 }
@@ -157,6 +157,8 @@ var directLaws = []struct {
 	{module + "/attest/mint", []string{"cmd/assay-demo", "cmd/genvectors", "agent/device/faketsm", "testvectors"}, "makers of evidence sign under public test keys"},
 	{module + "/server", []string{"cmd/assay", "cmd/assay-demo"}, "only commands start the server"},
 	{"C", []string{"agent/device"}, "cgo stays in the device room"},
+	{"github.com/go-jose/go-jose/v4", []string{"server"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
+	{"github.com/prometheus/client_golang/prometheus", []string{"server"}, "the agent is small and measured"},
 	{"github.com/google/go-sev-guest/verify", nil, "it links net/http and registers flags: an oracle for tests only"},
 	{"github.com/google/go-tdx-guest/verify", nil, "it links net/http and writes to a global logger: an oracle for tests only"},
 }
