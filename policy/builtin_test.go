@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,26 +10,60 @@ import (
 	"github.com/assay-network/assay/policy"
 )
 
+// host is a kind of machine that sends sound evidence, by the formats in its bundle, the seal's first.
+type host struct {
+	name    string
+	formats []string
+}
+
+func (h host) set() claim.Set { return sound(h.formats...) }
+
+// hosts returns the machines whose sound evidence a built-in policy accepts.
+func hosts(name string) []host {
+	tees := []host{{"SEV-SNP", []string{"sevsnp"}}, {"TDX", []string{"tdx"}}, {"SEV-SNP with TPM", []string{"sevsnp", "tpm"}}, {"TDX with TPM", []string{"tdx", "tpm"}}}
+	if name == "genuine" {
+		return append(tees, host{"TPM", []string{"tpm"}})
+	}
+	return tees
+}
+
 func TestBuiltinsAcceptSoundEvidence(t *testing.T) {
 	for _, name := range policy.Builtins() {
-		t.Run(name, func(t *testing.T) {
-			v := policy.Decide(goodSet(), builtin(t, name), now)
-			expect(t, v, policy.Accept)
-			if v.Scope != policy.ScopeFull || v.Policy.Name != name || v.Policy.Digest.IsZero() || v.AsOf != now || v.Rules != policy.Rules {
-				t.Errorf("verdict %+v", v)
-			}
-		})
+		for _, h := range hosts(name) {
+			t.Run(name+"/"+h.name, func(t *testing.T) {
+				v := policy.Decide(h.set(), builtin(t, name), now)
+				expect(t, v, policy.Accept)
+				if v.Scope != policy.ScopeFull || v.Policy.Name != name || v.Policy.Digest.IsZero() || v.AsOf != now || v.Rules != policy.Rules {
+					t.Errorf("verdict %+v", v)
+				}
+			})
+		}
 	}
 	if _, ok := policy.Builtin("strictest"); ok {
 		t.Error("a policy that is not there was found")
 	}
 }
 
-// required returns the claims of the good set that a rule asks for.
-func required(r policy.Rule) (ids []string) {
-	for _, c := range goodSet() {
+// A TPM without a CPU TEE keeps nothing secret from who runs the host: the CPU is missing, and what measured the guest is
+// a TPM, which root on the host can lend.
+func TestConfidentialCPUWantsACPU(t *testing.T) {
+	v := policy.Decide(sound("tpm"), builtin(t, "confidential-cpu"), now)
+	expect(t, v, policy.Reject, "*.structure", "guest.measured", "agent.measured")
+	if r := v.Reasons[0]; r.Subject != "cpu" || r.Observed != "evidence-missing: 0 in the evidence" {
+		t.Errorf("reason %+v", r)
+	}
+	for _, r := range v.Reasons[1:] {
+		if r.Observed != "tpm" || r.Required != "is tee or paravisor" {
+			t.Errorf("reason %+v", r)
+		}
+	}
+}
+
+// required returns the claims of a set that a rule asks for.
+func required(s claim.Set, r policy.Rule) (ids []string) {
+	for _, c := range s {
 		class := claim.Class(c.Subject)
-		if match(r.Claim, c.ID) && (string(r.Of) == class || r.Of == policy.Device && class == "cpu") {
+		if match(r.Claim, c.ID) && (string(r.Of) == class || r.Of == policy.Device && (class == "cpu" || class == "tpm")) {
 			ids = append(ids, c.ID)
 		}
 	}
@@ -46,27 +81,35 @@ func match(pattern, id string) bool {
 func TestBuiltinTwins(t *testing.T) {
 	for _, name := range policy.Builtins() {
 		p := builtin(t, name)
-		for _, r := range p.Document().Require {
-			ids := required(r)
-			if len(ids) == 0 {
-				t.Errorf("%s: %s of %s has no claim in the sound evidence", name, r.Claim, r.Of)
+		spoken := map[int]bool{} // rules that speak of some host
+		for _, h := range hosts(name) {
+			twin := func(id string, change func(*claim.Claim)) policy.Verdict {
+				return policy.Decide(altered(t, h.set(), id, change), p, now)
 			}
-			for _, id := range ids {
-				t.Run(name+"/"+id, func(t *testing.T) {
-					expect(t, policy.Decide(with(t, id, contradict), p, now), policy.Reject, id)
-					expect(t, policy.Decide(with(t, id, unknown(claim.EvidenceMissing)), p, now), policy.Reject, id)
-					expect(t, policy.Decide(with(t, id, unknown(claim.CollateralMissing)), p, now), policy.Undecided, id)
-					expect(t, policy.Decide(with(t, id, unknown(claim.Internal)), p, now), policy.Undecided, id)
-				})
-			}
-		}
-		for _, pattern := range p.Document().Refuse {
-			for _, c := range goodSet() {
-				if match(pattern, c.ID) {
-					t.Run(name+"/refuse/"+c.ID, func(t *testing.T) {
-						expect(t, policy.Decide(with(t, c.ID, contradict), p, now), policy.Reject, c.ID)
+			for i, r := range p.Document().Require {
+				for _, id := range required(h.set(), r) {
+					spoken[i] = true
+					t.Run(name+"/"+h.name+"/"+id, func(t *testing.T) {
+						expect(t, twin(id, contradict), policy.Reject, id)
+						expect(t, twin(id, unknown(claim.EvidenceMissing)), policy.Reject, id)
+						expect(t, twin(id, unknown(claim.CollateralMissing)), policy.Undecided, id)
+						expect(t, twin(id, unknown(claim.Internal)), policy.Undecided, id)
 					})
 				}
+			}
+			for _, pattern := range p.Document().Refuse {
+				for _, c := range h.set() {
+					if match(pattern, c.ID) {
+						t.Run(name+"/"+h.name+"/refuse/"+c.ID, func(t *testing.T) {
+							expect(t, twin(c.ID, contradict), policy.Reject, c.ID)
+						})
+					}
+				}
+			}
+		}
+		for i, r := range p.Document().Require {
+			if !spoken[i] {
+				t.Errorf("%s: %s of %s has no claim in any sound evidence", name, r.Claim, r.Of)
 			}
 		}
 	}
@@ -76,18 +119,29 @@ func TestBuiltinTwins(t *testing.T) {
 func TestGenuineReadsNothingElse(t *testing.T) {
 	p := builtin(t, "genuine")
 	for _, c := range []struct {
-		id     string
-		change func(*claim.Claim)
+		format, id string
+		change     func(*claim.Claim)
 	}{
-		{"sevsnp.freshness", unknown(claim.NoExpectation)},
-		{"sevsnp.revocation", unknown(claim.CollateralMissing)},
-		{"binding.seal", unknown(claim.NoExpectation)},
-		{"sevsnp.debug-off", contradict},
-		{"sevsnp.vmpl", contradict},
-		{"guest.measured", contradict},
-		{"sevsnp.tcb", value("bl=0 tee=0 snp=0 ucode=0")},
+		{"sevsnp", "sevsnp.freshness", unknown(claim.NoExpectation)},
+		{"sevsnp", "sevsnp.revocation", unknown(claim.CollateralMissing)},
+		{"sevsnp", "binding.seal", unknown(claim.NoExpectation)},
+		{"sevsnp", "sevsnp.debug-off", contradict},
+		{"sevsnp", "sevsnp.vmpl", contradict},
+		{"sevsnp", "guest.measured", contradict},
+		{"sevsnp", "sevsnp.tcb", value("bl=0 tee=0 snp=0 ucode=0")},
+		{"tdx", "tdx.freshness", unknown(claim.NoExpectation)},
+		{"tdx", "tdx.collateral", unknown(claim.CollateralMissing)},
+		{"tdx", "tdx.tcb-status", value("OutOfDate")},
+		{"tdx", "tdx.debug-off", contradict},
+		{"tdx", "tdx.attributes", value("")},
+		{"tdx", "tdx.servicetd", contradict},
+		{"tpm", "tpm.freshness", unknown(claim.NoExpectation)},
+		{"tpm", "tpm.ek-chain", unknown(claim.EvidenceMissing)},
+		{"tpm", "tpm.event-log", contradict},
+		{"tpm", "tpm.ima", unknown(claim.EvidenceMissing)},
+		{"tpm", "tpm.clock", contradict},
 	} {
-		expect(t, policy.Decide(with(t, c.id, c.change), p, now), policy.Accept)
+		expect(t, policy.Decide(altered(t, sound(c.format), c.id, c.change), p, now), policy.Accept)
 	}
 }
 
@@ -117,7 +171,24 @@ func TestConfidentialCPUValues(t *testing.T) {
 			}
 		})
 	}
+	for _, c := range []struct{ name, id, value string }{
+		{"TCB out of date", "tdx.tcb-status", "OutOfDate"},
+		{"software has to harden itself", "tdx.tcb-status", "SWHardeningNeeded"},
+		{"configuration needed", "tdx.tcb-status", "ConfigurationNeeded"},
+		{"relaunch advised", "tdx.tcb-status", "TDRelaunchAdvised"},
+		{"no SEPT_VE_DISABLE", "tdx.attributes", "pks"},
+		{"no attributes", "tdx.attributes", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := policy.Decide(altered(t, sound("tdx"), c.id, value(c.value)), p, now)
+			expect(t, v, policy.Reject, c.id)
+			if r := v.Reasons[0]; r.Observed != cmp.Or(c.value, "nothing") || r.Status != claim.Affirmed {
+				t.Errorf("observed %q (%s), want %q", r.Observed, r.Status, c.value)
+			}
+		})
+	}
 	t.Run("twins", func(t *testing.T) {
+		expect(t, policy.Decide(altered(t, sound("tdx"), "tdx.attributes", value("pks sept-ve-disable")), p, now), policy.Accept)
 		for id, change := range map[string]func(*claim.Claim){
 			"sevsnp.tcb":           value("bl=0 tee=0 snp=24 ucode=0"),
 			"sevsnp.platform-info": value("alias-check"),
@@ -134,63 +205,65 @@ func TestConfidentialCPUValues(t *testing.T) {
 // would fail as well, and are gone from both sides.
 func TestEachBuiltinRuleIsNeeded(t *testing.T) {
 	for _, name := range policy.Builtins() {
-		p := builtin(t, name)
-		keep := func(id string, except int) *policy.Policy {
-			return edited(t, p, func(d *policy.Document) {
-				var kept []policy.Rule
-				for i, r := range d.Require {
-					above := slices.ContainsFunc(required(r), func(other string) bool { return restsOn(other, id) })
-					if i != except && !above && !(except >= 0 && slices.Contains(required(r), id)) {
-						kept = append(kept, r)
-					}
-				}
-				d.Require = kept
-			})
-		}
-		for i, r := range p.Document().Require {
-			for _, id := range required(r) {
-				if i == 0 && id == "bundle.structure" && len(keep(id, i).Document().Require) == 0 {
-					continue
-				}
-				t.Run(name+"/"+id, func(t *testing.T) {
-					twin := with(t, id, unknown(claim.CollateralMissing))
-					expect(t, policy.Decide(twin, keep(id, -1), now), policy.Undecided, id)
-					expect(t, policy.Decide(twin, keep(id, i), now), policy.Accept)
-				})
-			}
-		}
-		for _, pattern := range p.Document().Refuse {
-			for _, c := range goodSet() {
-				if !match(pattern, c.ID) {
-					continue
-				}
-				t.Run(name+"/refuse/"+c.ID, func(t *testing.T) {
-					bare := func(refuse bool) *policy.Policy {
-						return edited(t, keep(c.ID, len(p.Document().Require)), func(d *policy.Document) {
-							d.Refuse = []string{"set.device-unique"}
-							if refuse {
-								d.Refuse = []string{pattern}
-							} else if pattern == "set.*" {
-								d.Refuse = []string{"binding.seal"}
-							}
-						})
-					}
-					twin := with(t, c.ID, contradict)
-					expect(t, policy.Decide(twin, bare(true), now), policy.Reject, c.ID)
-					expect(t, policy.Decide(twin, bare(false), now), policy.Accept)
-				})
-			}
+		for _, h := range hosts(name) {
+			t.Run(name+"/"+h.name, func(t *testing.T) { eachRuleIsNeeded(t, builtin(t, name), h) })
 		}
 	}
 }
 
-// restsOn reports whether a claim of the good set rests on another, however far down.
-func restsOn(id, on string) bool {
-	s := goodSet()
+func eachRuleIsNeeded(t *testing.T, p *policy.Policy, h host) {
+	good := h.set()
+	keep := func(id string, except int) *policy.Policy {
+		return edited(t, p, func(d *policy.Document) {
+			var kept []policy.Rule
+			for i, r := range d.Require {
+				above := slices.ContainsFunc(required(good, r), func(other string) bool { return restsOn(good, other, id) })
+				if i != except && !above && !(except >= 0 && slices.Contains(required(good, r), id)) {
+					kept = append(kept, r)
+				}
+			}
+			d.Require = kept
+		})
+	}
+	for i, r := range p.Document().Require {
+		for _, id := range required(good, r) {
+			t.Run(id, func(t *testing.T) {
+				twin := altered(t, h.set(), id, unknown(claim.CollateralMissing))
+				expect(t, policy.Decide(twin, keep(id, -1), now), policy.Undecided, id)
+				expect(t, policy.Decide(twin, keep(id, i), now), policy.Accept)
+			})
+		}
+	}
+	for _, pattern := range p.Document().Refuse {
+		for _, c := range good {
+			if !match(pattern, c.ID) {
+				continue
+			}
+			t.Run("refuse/"+c.ID, func(t *testing.T) {
+				bare := func(refuse bool) *policy.Policy {
+					return edited(t, keep(c.ID, len(p.Document().Require)), func(d *policy.Document) {
+						d.Refuse = []string{"set.device-unique"}
+						if refuse {
+							d.Refuse = []string{pattern}
+						} else if pattern == "set.*" {
+							d.Refuse = []string{"binding.seal"}
+						}
+					})
+				}
+				twin := altered(t, h.set(), c.ID, contradict)
+				expect(t, policy.Decide(twin, bare(true), now), policy.Reject, c.ID)
+				expect(t, policy.Decide(twin, bare(false), now), policy.Accept)
+			})
+		}
+	}
+}
+
+// restsOn reports whether a claim of a set rests on another, however far down.
+func restsOn(s claim.Set, id, on string) bool {
 	i := slices.IndexFunc(s, func(c claim.Claim) bool { return c.ID == id })
 	for _, b := range s[i].Basis {
 		b, _, _ = strings.Cut(b, "@")
-		if b == on || strings.Contains(b, ".") && restsOn(b, on) {
+		if b == on || strings.Contains(b, ".") && restsOn(s, b, on) {
 			return true
 		}
 	}
@@ -201,32 +274,53 @@ func restsOn(id, on string) bool {
 // pass with nothing but its structure read.
 func TestBuiltinsNameEveryFormatOfAClass(t *testing.T) {
 	for _, name := range policy.Builtins() {
-		p := builtin(t, name)
+		require := builtin(t, name).Document().Require
 		for _, def := range claim.Catalogue() {
 			room := claim.Room(def.ID)
 			if !strings.HasSuffix(def.ID, ".structure") || room == "bundle" || room == "statement" {
 				continue
 			}
-			for _, rest := range []string{"chain", "signature"} {
-				if _, ok := claim.Lookup(room + "." + rest); !ok {
-					continue
-				}
-				if !slices.ContainsFunc(p.Document().Require, func(r policy.Rule) bool { return match(r.Claim, room+"."+rest) }) {
+			asked := func(subject string) bool {
+				return slices.ContainsFunc(require, func(r policy.Rule) bool { return match(r.Claim, room+"."+subject) })
+			}
+			for _, rest := range []string{"chain", "signature", "quote"} {
+				if _, ok := claim.Lookup(room + "." + rest); ok && !asked(rest) {
 					t.Errorf("%s has no rule for %s.%s", name, room, rest)
 				}
 			}
-			if !slices.ContainsFunc(p.Document().Require, func(r policy.Rule) bool {
-				return match(r.Claim, room+".chain") || match(r.Claim, room+".signature") || match(r.Claim, room+".quote")
-			}) {
+			if !asked("chain") && !asked("signature") && !asked("quote") {
 				t.Errorf("%s names a class of format %s and has no rule about its signature", name, room)
 			}
 		}
 	}
 }
 
+// Evidence whose only CPU is of a format that this build has no claims of is never accepted, by whatever built-in: nothing
+// but its structure was read.
+func TestBuiltinsAcceptNoUnknownFormat(t *testing.T) {
+	for _, name := range policy.Builtins() {
+		for _, formats := range [][]string{{"sevsnp"}, {"tdx"}, {"sevsnp", "tpm"}} {
+			beside := append(sound(formats...), other("cpu:1"))
+			expect(t, policy.Decide(beside, builtin(t, name), now), policy.Undecided, "cca.structure")
+		}
+		alone := slices.DeleteFunc(goodSet(), func(c claim.Claim) bool { return claim.Room(c.ID) == "sevsnp" })
+		for i := range alone {
+			alone[i].Basis = nil // only the component differs
+		}
+		if v := policy.Decide(append(alone, other("cpu:0")), builtin(t, name), now); v.Outcome == policy.Accept {
+			t.Errorf("%s accepts a CPU of an unknown format", name)
+		}
+	}
+}
+
+// other returns the one claim that an appraisal by another build made of a component of a format that this one lacks.
+func other(subject string) claim.Claim {
+	return claim.Claim{ID: "cca.structure", Subject: subject, Status: claim.Affirmed, Issuer: claim.Verifier, Basis: []string{}}
+}
+
 // Every room of the catalogue belongs to a class: a claim that no rule can name would be a claim that nobody can require.
 func TestEveryClaimCanBeRequired(t *testing.T) {
-	for _, c := range goodSet() {
+	for _, c := range append(sound("sevsnp", "tpm"), sound("tdx")...) {
 		load(t, "require: [{claim: "+c.ID+", of: "+claim.Class(c.Subject)+"}]")
 	}
 }
@@ -253,8 +347,11 @@ func TestExplainAndUncovered(t *testing.T) {
 		}
 	}
 	for _, words := range []string{
-		"Every cpu, at least 1: sevsnp.vmpl affirmed, and is 0\n",
-		"Every cpu, at least 1: sevsnp.platform-info affirmed, and includes alias-check\n",
+		"Every cpu, at least 1: *.structure affirmed\n",
+		"Every cpu that is there: sevsnp.vmpl affirmed, and is 0\n",
+		"Every cpu that is there: sevsnp.platform-info affirmed, and includes alias-check\n",
+		"Every cpu that is there: tdx.tcb-status affirmed, and is UpToDate\n",
+		"Every tpm that is there: *.freshness affirmed, and not older than 24h\n",
 		"The node: guest.measured affirmed, and is tee or paravisor\n",
 		"  - Milan: snp=24\n",
 	} {

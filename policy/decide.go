@@ -327,11 +327,11 @@ func (d *decision) age(r *rule, c *claim.Claim) {
 	}
 }
 
-// fails notes a value that does not satisfy its operator.
+// fails notes a value that does not satisfy its operator. Of words there may be none.
 func (d *decision) fails(c *claim.Claim, r *rule, required, observed string) {
 	def, _ := claim.Lookup(c.ID)
 	d.findings = append(d.findings, finding{rule: r, reason: Reason{
-		Claim: c.ID, Subject: c.Subject, Status: claim.Affirmed, Required: required, Observed: observed, Fix: def.Fix, Who: def.Who,
+		Claim: c.ID, Subject: c.Subject, Status: claim.Affirmed, Required: required, Observed: cmp.Or(observed, "nothing"), Fix: def.Fix, Who: def.Who,
 	}})
 }
 

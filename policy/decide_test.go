@@ -57,22 +57,47 @@ func TestL01ClassAbsent(t *testing.T) {
 
 // A component of another format does not stand in for the one that a rule speaks of, and no policy judges it unseen.
 func TestOtherFormat(t *testing.T) {
-	other := without("sevsnp")
-	for i := range other {
-		other[i].Basis = nil // only the component differs
+	for _, c := range []struct{ rule, format, foreign string }{
+		{"{claim: sevsnp.tcb, of: cpu, min: floors}", "sevsnp", "tdx"},
+		{"{claim: sevsnp.vmpl, of: cpu, is: 0}", "sevsnp", "tdx"},
+		{"{claim: tdx.seam, of: cpu}", "tdx", "sevsnp"},
+		{"{claim: tdx.tcb-status, of: cpu, is: UpToDate}", "tdx", "sevsnp"},
+	} {
+		id := strings.TrimSuffix(strings.Fields(c.rule)[1], ",")
+		p := load(t, "require: ["+c.rule+"]")
+		v := policy.Decide(sound(c.foreign), p, now)
+		expect(t, v, policy.Reject, id)
+		if v.Reasons[0].Required != "at least 1 of class cpu that "+id+" speaks of" {
+			t.Errorf("required %q", v.Reasons[0].Required)
+		}
+		expect(t, policy.Decide(sound(c.format), p, now), policy.Accept)
+		both := append(sound(c.foreign), slices.DeleteFunc(sound(c.format), func(cl claim.Claim) bool { return claim.Room(cl.ID) != c.format })...)
+		expect(t, policy.Decide(both, p, now), policy.Accept)
+		expect(t, policy.Decide(both, load(t, "require: ["+c.rule+`, {claim: "*.structure", of: cpu}]`), now), policy.Accept)
 	}
-	other = append(other, claim.Claim{ID: "tdx.structure", Subject: "cpu:0", Status: claim.Affirmed, Issuer: claim.Verifier, Basis: []string{}})
-	v := policy.Decide(other, load(t, "require: [{claim: sevsnp.tcb, of: cpu, min: floors}]"), now)
-	expect(t, v, policy.Reject, "sevsnp.tcb")
-	if v.Reasons[0].Required != "at least 1 of class cpu that sevsnp.tcb speaks of" {
-		t.Errorf("required %q", v.Reasons[0].Required)
-	}
-	v = policy.Decide(other, load(t, `require: [{claim: "*.structure", of: cpu}]`), now)
-	expect(t, v, policy.Undecided, "tdx.structure")
-	if v.Reasons[0].Observed != "internal: this build knows no format tdx" {
+	p := load(t, `require: [{claim: "*.structure", of: cpu}]`)
+	v := policy.Decide(claim.Set{other("cpu:0")}, p, now)
+	expect(t, v, policy.Undecided, "cca.structure")
+	if v.Reasons[0].Observed != "internal: this build knows no format cca" {
 		t.Errorf("observed %q", v.Reasons[0].Observed)
 	}
-	expect(t, policy.Decide(other, builtin(t, "genuine"), now), policy.Undecided, "tdx.structure")
+	expect(t, policy.Decide(sound("tdx"), p, now), policy.Accept)
+	expect(t, policy.Decide(sound("tpm"), p, now), policy.Reject, "*.structure")
+}
+
+// A status of Intel's other than UpToDate is a matter of the policy: who lists it accepts it.
+func TestListedTCBStatus(t *testing.T) {
+	p := load(t, "require: [{claim: tdx.tcb-status, of: cpu, in: [UpToDate, SWHardeningNeeded]}]")
+	for status, outcome := range map[string]policy.Outcome{"UpToDate": policy.Accept, "SWHardeningNeeded": policy.Accept, "OutOfDate": policy.Reject, "ConfigurationAndSWHardeningNeeded": policy.Reject} {
+		v := policy.Decide(altered(t, sound("tdx"), "tdx.tcb-status", value(status)), p, now)
+		if v.Outcome != outcome {
+			t.Errorf("%s: %s for %+v", status, v.Outcome, v.Reasons)
+		}
+	}
+	expect(t, policy.Decide(altered(t, sound("tdx"), "tdx.tcb-status", contradict), p, now), policy.Reject, "tdx.tcb-status") // Revoked, or no level
+	dated := load(t, "require: [{claim: tdx.tcb-date, of: cpu, min: 20240313}]")
+	expect(t, policy.Decide(sound("tdx"), dated, now), policy.Accept)
+	expect(t, policy.Decide(altered(t, sound("tdx"), "tdx.tcb-date", value("20240312")), dated, now), policy.Reject, "tdx.tcb-date")
 }
 
 func TestCount(t *testing.T) {
@@ -434,11 +459,13 @@ func TestVerdictRoundTrip(t *testing.T) {
 // FuzzDecide holds that altering the claims of a sound set never makes a verdict panic, never leaves a reject or an
 // undecided without a reason, and that only a set whose required claims are all affirmed is accepted.
 func FuzzDecide(f *testing.F) {
-	f.Add([]byte{3, 2, 0}, int64(now))
-	f.Add([]byte{1, 1, 9, 20, 3, 1}, int64(now+2000))
+	f.Add(uint8(0), []byte{3, 2, 0}, int64(now))
+	f.Add(uint8(1), []byte{1, 1, 9, 20, 3, 1}, int64(now+2000))
+	f.Add(uint8(3), []byte{60, 1, 9, 20, 3, 1}, int64(now))
 	p, _ := policy.Builtin("confidential-cpu")
-	f.Fuzz(func(t *testing.T, edits []byte, at int64) {
-		s := goodSet()
+	f.Fuzz(func(t *testing.T, of uint8, edits []byte, at int64) {
+		machines := hosts("confidential-cpu")
+		s := machines[int(of)%len(machines)].set()
 		for ; len(edits) >= 3; edits = edits[3:] {
 			c := &s[int(edits[0])%len(s)]
 			switch edits[1] % 6 {
@@ -458,7 +485,7 @@ func FuzzDecide(f *testing.F) {
 			return
 		}
 		for _, r := range p.Document().Require {
-			for _, id := range required(r) {
+			for _, id := range required(s, r) {
 				for _, c := range s {
 					if c.ID == id && (c.Status != claim.Affirmed || c.Until != 0 && c.Until < canon.Time(at)) {
 						t.Fatalf("accepted with %+v", c)

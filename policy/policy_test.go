@@ -1,7 +1,9 @@
 package policy_test
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/attest/claim"
@@ -18,51 +20,72 @@ var list = canon.Sum([]byte("the list of reference values that affirmed the gues
 
 // values are the values of the good claims; a claim that is not here is a sentence.
 var values = map[string]string{
-	"agent.measured": "tee", "guest.measured": "tee",
-	"binding.challenge": "aa", "binding.seal": "sev-snp",
+	"binding.challenge":   "aa",
 	"sevsnp.cert-chip-id": "chip", "sevsnp.cert-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.chain": "VCEK",
 	"sevsnp.committed-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.freshness": "aa", "sevsnp.host-data": "00", "sevsnp.id-block": "absent",
 	"sevsnp.launch-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.measurement": "cc", "sevsnp.mitigations": "",
 	"sevsnp.platform-info": "alias-check ecc", "sevsnp.product": "Milan", "sevsnp.revocation": "crl", "sevsnp.signing-key": "VCEK",
 	"sevsnp.structure": "v5", "sevsnp.tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.vmpl": "0",
+	"tdx.attributes": "sept-ve-disable", "tdx.chain": "platform", "tdx.collateral": "18", "tdx.freshness": "aa", "tdx.measurement": "mrtd:cc",
+	"tdx.module-identity": "TDX_01", "tdx.qe-identity": "UpToDate", "tdx.qe-signer": "dc", "tdx.revocation": "intel-pck-crl", "tdx.seam": "5b",
+	"tdx.servicetd": "none", "tdx.structure": "v5-td1.5", "tdx.tcb-date": "20241113", "tdx.tcb-status": "UpToDate", "tdx.xfam": "avx",
+	"tpm.ak-bound": "activation", "tpm.clock": "clock:90000 resets:7 restarts:0 safe", "tpm.ek-chain": "root leaf", "tpm.ek-encoding": "strict",
+	"tpm.event-log": "pcr:0 secure-boot:on", "tpm.firmware": "07", "tpm.freshness": "aa", "tpm.ima": "clean", "tpm.selection": "sha256:0",
+	"tpm.signature": "ecdsa-sha256", "tpm.structure": "ecc-p256",
 }
 
-// goodSet returns every claim of the catalogue, affirmed, as an appraisal of a sound SEV-SNP bundle gives them.
-func goodSet() claim.Set {
+// subjects are those of claims about components; claims of other rooms speak of the node, or of the set.
+var subjects = map[string]string{"sevsnp": "cpu:0", "tdx": "cpu:0", "tpm": "tpm:0", "statement": "statement:0", "set": "set"}
+
+// seals says of each format what its claims look like as a seal's.
+var seals = map[string]struct{ name, vouches, measured, root string }{
+	"sevsnp": {"sev-snp", "sevsnp.signature@cpu:0", "sevsnp.measurement@cpu:0", "tee"},
+	"tdx":    {"tdx", "tdx.signature@cpu:0", "tdx.measurement@cpu:0", "tee"},
+	"tpm":    {"tpm", "tpm.quote@tpm:0", "tpm.event-log@tpm:0", "tpm"},
+}
+
+// sound returns every claim that the catalogue has of some formats and of a bundle as a whole, affirmed, as an appraisal
+// of a sound bundle gives them. The first format seals.
+func sound(formats ...string) claim.Set {
+	seal := seals[formats[0]]
 	var s claim.Set
 	for _, def := range claim.Catalogue() {
-		c := claim.Claim{ID: def.ID, Subject: "node", Status: claim.Affirmed, Value: values[def.ID]}
-		switch claim.Room(def.ID) {
-		case "sevsnp":
-			c.Subject = "cpu:0"
-		case "statement":
-			c.Subject = "statement:0"
-		case "set":
-			c.Subject, c.Basis = "set", []string{"sevsnp.signature@cpu:0"}
+		room := claim.Room(def.ID)
+		if _, device := seals[room]; device && !slices.Contains(formats, room) {
+			continue
+		}
+		c := claim.Claim{ID: def.ID, Subject: cmp.Or(subjects[room], "node"), Status: claim.Affirmed, Value: values[def.ID]}
+		switch {
+		case strings.HasSuffix(def.ID, ".freshness"):
+			c.From, c.Basis = issued, []string{"binding.challenge@node"}
+		case strings.HasSuffix(def.ID, ".chain"):
+			c.From, c.Until = now-1000, now+1000
 		}
 		switch def.ID {
-		case "sevsnp.freshness":
-			c.From, c.Basis = issued, []string{"binding.challenge@node"}
+		case "set.device-unique":
+			for _, f := range formats {
+				c.Basis = append(c.Basis, seals[f].vouches)
+			}
 		case "binding.challenge":
 			c.From = issued
 		case "binding.seal":
-			c.Basis = []string{"sevsnp.signature@cpu:0"}
+			c.Value, c.Basis = seal.name, []string{seal.vouches}
 		case "guest.measured":
-			c.Basis = []string{"sevsnp.measurement@cpu:0", "references:" + list.String()}
+			c.Value, c.Basis = seal.root, []string{seal.measured, "references:" + list.String()}
 		case "agent.measured":
-			c.Basis = []string{"references:" + list.String()}
-		case "sevsnp.chain":
-			c.From, c.Until = now-1000, now+1000
+			c.Value, c.Basis = seal.root, []string{"references:" + list.String()}
 		}
 		s.Add(c)
 	}
 	return s
 }
 
-// with returns the good claims with one changed, settled as an appraisal settles them.
-func with(t testing.TB, id string, change func(*claim.Claim)) claim.Set {
+// goodSet returns the sound claims of an SEV-SNP guest.
+func goodSet() claim.Set { return sound("sevsnp") }
+
+// altered returns a set with one claim changed, settled as an appraisal settles it.
+func altered(t testing.TB, s claim.Set, id string, change func(*claim.Claim)) claim.Set {
 	t.Helper()
-	s := goodSet()
 	for i := range s {
 		if s[i].ID == id {
 			change(&s[i])
@@ -72,6 +95,12 @@ func with(t testing.TB, id string, change func(*claim.Claim)) claim.Set {
 	}
 	t.Fatalf("no claim %s", id)
 	return nil
+}
+
+// with returns the good claims with one changed.
+func with(t testing.TB, id string, change func(*claim.Claim)) claim.Set {
+	t.Helper()
+	return altered(t, goodSet(), id, change)
 }
 
 // without returns the good claims of all rooms but some.
