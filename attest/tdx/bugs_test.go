@@ -453,6 +453,7 @@ func TestStrictJSON(t *testing.T) {
 		"another member outside":      append(bytes.TrimSuffix(sign(good), []byte("}")), `,"more":1}`...),
 		"two signatures":              append(bytes.TrimSuffix(sign(good), []byte("}")), `,"Signature":"00"}`...),
 		"something behind":            append(sign(good), '{', '}'),
+		"garbage behind":              append(sign(good), 'x'),
 		"duplicate inside":            in(`"id":"TDX"`, `"id":"TDX","id":"TDX"`),
 		"case variant inside":         in(`"id":"TDX"`, `"id":"TDX","Id":"TDX"`),
 		"case variant of optional":    in(`"tdxModuleIdentities"`, `"TdxModuleIdentities"`),

@@ -115,9 +115,6 @@ var twins = []twin{
 	{"PCK with a critical extension", "tdx.chain", contradicted, "critical extension", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
 		return m.intel.PCK(m.p, mint.PCKOptions{Critical: true}), m.intel.PlatformCA
 	}), nil},
-	{"PCK with two families", "tdx.chain", contradicted, "1.2.840.113741.1.13.1.4 twice", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
-		return m.intel.PCK(m.p, mint.PCKOptions{Extension: twice(m.p.Extension(), 3)}), m.intel.PlatformCA
-	}), nil},
 	{"PCK not yet valid", "tdx.chain", contradicted, "not-yet-valid", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
 		return m.intel.PCK(m.p, mint.PCKOptions{NotBefore: now.AddDate(0, 0, 1)}), m.intel.PlatformCA
 	}), nil},
@@ -243,25 +240,76 @@ var twins = []twin{
 	{"stale", "tdx.freshness", contradicted, "mismatch", quoteTwin(func(q *tdx.Quote) { q.ReportData[0] = 1 }), nil},
 }
 
-// twice repeats an element of a SEQUENCE.
-func twice(der []byte, n int) []byte {
-	var outer asn1.RawValue
+// elements takes a SEQUENCE apart, sequence puts one together.
+func elements(der []byte) (list [][]byte) {
+	var outer, e asn1.RawValue
 	if _, err := asn1.Unmarshal(der, &outer); err != nil {
 		panic(err)
 	}
-	rest := outer.Bytes
-	var element asn1.RawValue
-	for range n + 1 {
+	for rest := outer.Bytes; len(rest) > 0; {
 		var err error
-		if rest, err = asn1.Unmarshal(rest, &element); err != nil {
+		if rest, err = asn1.Unmarshal(rest, &e); err != nil {
 			panic(err)
 		}
+		list = append(list, e.FullBytes)
 	}
-	out, err := asn1.Marshal(asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: append(outer.Bytes, element.FullBytes...)})
+	return list
+}
+
+func sequence(list ...[]byte) []byte {
+	der, err := asn1.Marshal(asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: bytes.Join(list, nil)})
 	if err != nil {
 		panic(err)
 	}
-	return out
+	return der
+}
+
+// TestSGXExtension: every part of the PCK certificate's extension is there once, and of its size.
+func TestSGXExtension(t *testing.T) {
+	m := newMinted(t)
+	all := elements(m.p.Extension())
+	svns := elements(elements(all[1])[1])
+	oid := func(pair []byte) []byte { return elements(pair)[0] }
+	with := func(list [][]byte, i int, e []byte) [][]byte {
+		list = slices.Clone(list)
+		list[i] = e
+		return list
+	}
+	tcb := func(svns [][]byte) []byte {
+		return sequence(with(all, 1, sequence(oid(all[1]), sequence(svns...)))...)
+	}
+	for name, row := range map[string]struct {
+		der   []byte
+		words string // empty: good
+	}{
+		"as minted":          {sequence(all...), ""},
+		"two families":       {sequence(append(slices.Clone(all), all[3])...), "1.2.840.113741.1.13.1.4 twice"},
+		"no family":          {sequence(slices.Delete(slices.Clone(all), 3, 4)...), "want PPID, TCB, PCEID and FMSPC"},
+		"family of 7 bytes":  {sequence(with(all, 3, sequence(oid(all[3]), []byte{4, 7, 1, 2, 3, 4, 5, 6, 7}))...), "want 6 bytes"},
+		"family and more":    {sequence(with(all, 3, sequence(oid(all[3]), []byte{4, 6, 1, 2, 3, 4, 5, 6}, []byte{5, 0}))...), "want 6 bytes"},
+		"another arc":        {sequence(with(all, 3, svns[0])...), "which is not one below it"},
+		"one component less": {tcb(svns[1:]), "lacks a component"},
+		"no PCESVN":          {tcb(slices.Delete(slices.Clone(svns), 16, 17)), "lacks a component"},
+		"no CPUSVN":          {tcb(svns[:17]), ""},
+		"a component twice":  {tcb(append(slices.Clone(svns), svns[0])), "2.1: unknown, or twice"},
+		"component 19":       {tcb(append(slices.Clone(svns), sequence(append(oid(svns[0])[:len(oid(svns[0]))-1:len(oid(svns[0]))-1], 19), []byte{2, 1, 0}))), "2.19: unknown"},
+		"component of 256":   {tcb(with(svns, 0, sequence(oid(svns[0]), []byte{2, 2, 1, 0}))), "want an INTEGER from 0 to 255"},
+		"component of 255":   {tcb(with(svns, 0, sequence(oid(svns[0]), []byte{2, 2, 0, 255}))), ""},
+		"negative component": {tcb(with(svns, 0, sequence(oid(svns[0]), []byte{2, 1, 255}))), "want an INTEGER from 0 to 255"},
+		"PCESVN of 65536":    {tcb(with(svns, 16, sequence(oid(svns[16]), []byte{2, 3, 1, 0, 0}))), "want an INTEGER from 0 to 65535"},
+		"something behind":   {append(sequence(all...), 5, 0), "want a SEQUENCE"},
+		"nothing":            {[]byte{5, 0}, "want a SEQUENCE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pck := m.intel.PCK(m.p, mint.PCKOptions{Extension: row.der})
+			s, _ := m.judge(m.intel.Seal(mint.SoundQuote(), mint.SoundQE(), pck, m.intel.PlatformCA).Encode(), m.items...)
+			if row.words == "" {
+				want(t, s, "tdx.tcb-status", claim.Affirmed, "UpToDate")
+			} else {
+				want(t, s, "tdx.chain", claim.Contradicted, row.words)
+			}
+		})
+	}
 }
 
 // TestTwins: the sound quote with sound collateral has every claim affirmed; each twin changes the claim that it is the
