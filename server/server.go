@@ -1,8 +1,9 @@
 // Package server is the process: it hands out challenges, takes evidence, lets the rule rooms judge it, and publishes
 // all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
 //
-// One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results. The store
-// keeps all state in one database, and whatever belongs together commits together:
+// One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results, attestation
+// results (ear) and their keys, metrics. The store keeps all state in one database, and whatever belongs together commits
+// together:
 //
 //   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
 //   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.

@@ -215,6 +215,26 @@ func TestEARVector(t *testing.T) {
 	}
 }
 
+// TestEARSpeaksOfEveryClaim: a claim of the catalogue that is contradicted shows in the vector, or stands in this list of
+// claims whose value is for a policy to judge. A new format decides for each of its claims.
+func TestEARSpeaksOfEveryClaim(t *testing.T) {
+	forPolicies := []string{
+		"sevsnp.committed-tcb", "sevsnp.host-data", "sevsnp.id-block", "sevsnp.launch-tcb", "sevsnp.measurement", "sevsnp.mitigations",
+		"sevsnp.platform-info", "sevsnp.product", "sevsnp.tcb", "sevsnp.vmpl",
+		"tdx.advisories", "tdx.collateral", "tdx.measurement", "tdx.mr-config", "tdx.tcb-date", "tdx.xfam",
+		"tpm.clock", "tpm.ek-encoding", "tpm.firmware", "tpm.selection",
+	}
+	all, _ := minted(t)
+	r := rendered(t, all["bundle-milan-v3"], builtin(t, "confidential-cpu"))
+	for _, def := range claim.Catalogue() {
+		r.appraisal.Claims = claim.Set{{ID: def.ID, Subject: "x:0", Status: claim.Contradicted, Reason: "mismatch: for a test"}}
+		v := r.ear(t).Submods["x:0"].Vector
+		if listed := slices.Contains(forPolicies, def.ID); listed == (len(v) > 0) {
+			t.Errorf("%s: vector %v, in the list: %v", def.ID, v, listed)
+		}
+	}
+}
+
 // TestEARWarning: an accept is a warning where a claim that the policy refuses is unknown.
 func TestEARWarning(t *testing.T) {
 	all, _ := minted(t)
