@@ -34,7 +34,7 @@ func ReadCRL(der []byte, issuer *x509.Certificate, serials []string) CRL {
 		return CRL{Fault: "it has no nextUpdate"}
 	}
 	if issuer.CheckSignature(list.SignatureAlgorithm, list.RawTBSRevocationList, list.Signature) != nil {
-		return CRL{Fault: "it is not signed by " + Printable(issuer.Subject.CommonName)}
+		return CRL{Fault: "it is not signed by " + issuer.Subject.CommonName}
 	}
 	out := CRL{Window: Window{canon.At(list.ThisUpdate), canon.At(list.NextUpdate), "thisUpdate", "nextUpdate"}}
 	for _, serial := range serials {

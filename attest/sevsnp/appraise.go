@@ -98,7 +98,7 @@ func read(comp attest.Component) (u attest.Unverified[Report], table [][]byte, e
 				return u, nil, err
 			}
 		default:
-			return u, nil, fmt.Errorf("part %d is %s, want %s and then at most %s", i, printable(p.Name), PartReport, PartCertificates)
+			return u, nil, fmt.Errorf("part %d is %s, want %s and then at most %s", i, attest.Printable(p.Name), PartReport, PartCertificates)
 		}
 	}
 	u2 := u.Peek()
@@ -147,7 +147,7 @@ func (a *appraisal) judgeChain(table [][]byte) {
 	why, contradicted := a.chainFault(p)
 	a.set.Add(claim.Claim{
 		ID: "sevsnp.chain", Subject: a.subject, Status: status(why, contradicted), Value: p.chain.path, Reason: why,
-		From: p.chain.window.from, Until: p.chain.window.until,
+		From: p.chain.window.From, Until: p.chain.window.Until,
 	})
 	switch k := a.report.KeyInfo; {
 	case unsigned(k):
@@ -317,10 +317,10 @@ func (a *appraisal) chainFault(p proof) (why claim.Reason, contradicted bool) {
 		return claim.Because(untrusted, "the signing certificate: %s", p.chain.fault), true
 	case a.line != p.chain.line || a.report.Version < 3 && a.line == Turin:
 		return claim.Because(claim.Mismatch, "a version %d report of product %s cannot be signed by a key of %s", a.report.Version, a.lineName(), p.chain.line), true
-	case at < w.from:
-		return claim.Because(notYetValid, "%s is valid from %s, judged at %s", printable(w.first), w.from, at), true
-	case at > w.until:
-		return claim.Because(lapsed, "%s was valid until %s, judged at %s", printable(w.last), w.until, at), true
+	case at < w.From:
+		return claim.Because(notYetValid, "%s is valid from %s, judged at %s", attest.Printable(w.First), w.From, at), true
+	case at > w.Until:
+		return claim.Because(lapsed, "%s was valid until %s, judged at %s", attest.Printable(w.Last), w.Until, at), true
 	}
 	return "", false
 }
@@ -383,20 +383,20 @@ func (a *appraisal) judgeRevocation() {
 	}
 	lists, when, why := a.consultCRLs()
 	if why == "" && len(a.c.Expect.DenyListKeys) > 0 {
-		var w window
+		var w attest.Window
 		w, why = a.consultDenyLists()
-		when, lists = when.and(w), append(lists, "deny-list")
+		when, lists = when.And(w), append(lists, "deny-list")
 	}
 	st := status(why, why.Code() == revoked)
 	slices.Sort(lists)
 	cl := claim.Claim{ID: "sevsnp.revocation", Subject: a.subject, Status: st, Reason: why}
 	if st == claim.Affirmed {
-		cl.Value, cl.From, cl.Until = strings.Join(lists, " "), when.from, when.until
+		cl.Value, cl.From, cl.Until = strings.Join(lists, " "), when.From, when.Until
 	}
 	a.set.Add(cl)
 }
 
-func (a *appraisal) consultCRLs() (lists []string, when window, why claim.Reason) {
+func (a *appraisal) consultCRLs() (lists []string, when attest.Window, why claim.Reason) {
 	ch := a.proof.chain
 	serials := []string{ch.issuerSerial, ch.ark.SerialNumber.Text(16)}
 	if a.proof.leaf.kind == SigningVLEK {
@@ -410,33 +410,33 @@ func (a *appraisal) consultCRLs() (lists []string, when window, why claim.Reason
 			continue
 		}
 		key := canon.Hash("sevsnp/crl/v1", ch.ark.Raw, item.Data, []byte(strings.Join(serials, " ")))
-		l := attest.Remember(a.c.Memory, key, func() crl { return readCRL(item.Data, ch.ark, serials) })
+		l := attest.Remember(a.c.Memory, key, func() attest.CRL { return attest.ReadCRL(item.Data, ch.ark, serials) })
 		switch {
-		case l.fault != "":
+		case l.Fault != "":
 			if why.Code() == claim.CollateralMissing {
-				why = claim.Because(claim.CollateralRefused, "the revocation list is not used: %s", l.fault)
+				why = claim.Because(claim.CollateralRefused, "the revocation list is not used: %s", l.Fault)
 			}
-		case a.c.At < l.window.from:
-			why = claim.Because(claim.CollateralRefused, "the revocation list is not used: it was issued at %s, judged at %s", l.window.from, a.c.At)
-		case a.c.At > l.window.until:
-			why = claim.Because(claim.CollateralRefused, "the revocation list is not used: it lapsed at %s, judged at %s", l.window.until, a.c.At)
-		case len(l.revoked) > 0:
-			return nil, window{}, claim.Because(revoked, "AMD revoked the certificate with serial %s of the chain %s", l.revoked[0], ch.path)
+		case a.c.At < l.Window.From:
+			why = claim.Because(claim.CollateralRefused, "the revocation list is not used: it was issued at %s, judged at %s", l.Window.From, a.c.At)
+		case a.c.At > l.Window.Until:
+			why = claim.Because(claim.CollateralRefused, "the revocation list is not used: it lapsed at %s, judged at %s", l.Window.Until, a.c.At)
+		case len(l.Revoked) > 0:
+			return nil, attest.Window{}, claim.Because(revoked, "AMD revoked the certificate with serial %s of the chain %s", l.Revoked[0], ch.path)
 		default:
-			if lists == nil || l.window.from > when.from {
-				when = l.window
+			if lists == nil || l.Window.From > when.From {
+				when = l.Window
 			}
 			lists = []string{"amd-crl"}
 		}
 	}
 	if lists == nil {
 		a.needs = append(a.needs, need)
-		return nil, window{}, why
+		return nil, attest.Window{}, why
 	}
 	return lists, when, ""
 }
 
-func (a *appraisal) consultDenyLists() (when window, why claim.Reason) {
+func (a *appraisal) consultDenyLists() (when attest.Window, why claim.Reason) {
 	why = claim.Because(claim.CollateralMissing, "the appraiser expects a deny list and has none")
 	used, hidden := false, false
 	for _, item := range a.c.Collateral {
@@ -457,12 +457,12 @@ func (a *appraisal) consultDenyLists() (when window, why claim.Reason) {
 			for _, d := range l.Entries {
 				switch denied, known := a.denied(d); {
 				case denied && known:
-					return window{}, claim.Because(revoked, "the deny list names this chip since %s: %s", d.Since, printable(d.Reason))
+					return attest.Window{}, claim.Because(revoked, "the deny list names this chip since %s: %s", d.Since, attest.Printable(d.Reason))
 				case denied:
 					hidden = true
 				}
 			}
-			used, why, when = true, "", window{from: l.ThisUpdate, until: l.NextUpdate}
+			used, why, when = true, "", attest.Window{From: l.ThisUpdate, Until: l.NextUpdate}
 		}
 	}
 	if !used {

@@ -10,9 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/attest"
@@ -65,29 +63,7 @@ type leaf struct {
 	hardwareID []byte // VCEK: 64 bytes, or 8 on Turin
 	csp        string // VLEK
 	serial     string // hex
-	window     window
-}
-
-// window is a span of validity, both ends inclusive (RFC 5280, section 4.1.2.5).
-type window struct {
-	from, until canon.Time
-	first, last string // whose dates bound it
-}
-
-func (w window) and(o window) window {
-	if o.from > w.from {
-		w.from, w.first = o.from, o.first
-	}
-	if o.until < w.until {
-		w.until, w.last = o.until, o.last
-	}
-	return w
-}
-
-// windowOf keeps a copy of the name's beginning: what is remembered of a hostile certificate stays small.
-func windowOf(c *x509.Certificate) window {
-	name := strings.Clone(c.Subject.CommonName[:min(len(c.Subject.CommonName), attest.MaxName)])
-	return window{canon.At(c.NotBefore), canon.At(c.NotAfter), name, name}
+	window     attest.Window
 }
 
 // errNoLeaf marks a certificate that is no VCEK or VLEK, such as an ASK.
@@ -96,7 +72,7 @@ var errNoLeaf = errors.New("neither VCEK nor VLEK")
 // parseLeaf reads a signing certificate. Its kind is told from what it names, a chip or a cloud, never from its subject.
 // That no extension stands there twice, [x509.ParseCertificate] has seen to.
 func parseLeaf(c *x509.Certificate) (leaf, error) {
-	l := leaf{window: windowOf(c)}
+	l := leaf{window: attest.CertificateWindow(c)}
 	if c.SerialNumber.BitLen() > 8*maxSerial {
 		return l, fmt.Errorf("serial number of more than %d bytes", maxSerial)
 	}
@@ -239,7 +215,7 @@ type chain struct {
 	fault        string // empty: proven
 	line         Line
 	path         string // "ARK-Milan SEV-Milan SEV-VCEK"
-	window       window
+	window       attest.Window
 	ark          *x509.Certificate // of the root set, shared
 	issuerSerial string            // hex
 	issuer       string            // common name of the ASK or ASVK
@@ -263,55 +239,11 @@ func prove(l leaf, c *x509.Certificate, trusted []intermediate) chain {
 		return chain{
 			line: i.line, ark: i.ark, issuer: want, issuerSerial: i.cert.SerialNumber.Text(16),
 			path:   strings.Join([]string{i.ark.Subject.CommonName, want, c.Subject.CommonName}, " "),
-			window: windowOf(i.ark).and(windowOf(i.cert)).and(l.window),
+			window: attest.CertificateWindow(i.ark).And(attest.CertificateWindow(i.cert)).And(l.window),
 		}
 	}
 	if named {
-		return chain{fault: fmt.Sprintf("its signature is not by the trusted %s that it names as issuer", printable(c.Issuer.CommonName))}
+		return chain{fault: fmt.Sprintf("its signature is not by the trusted %s that it names as issuer", attest.Printable(c.Issuer.CommonName))}
 	}
-	return chain{fault: fmt.Sprintf("its issuer %s is not signed by a root of this set", printable(c.Issuer.CommonName))}
-}
-
-// printable makes a name from a hostile certificate fit for a sentence.
-func printable(s string) string {
-	if len(s) > attest.MaxName {
-		s = s[:attest.MaxName]
-	}
-	return fmt.Sprintf("%+q", s)
-}
-
-// crl is a revocation list that the product line's root signed, or why it is not used.
-type crl struct {
-	fault   string
-	window  window
-	revoked []string // of the serials asked about
-}
-
-// readCRL verifies a revocation list under the root and looks up serials in it. A list without nextUpdate is refused: it
-// would be valid for ever.
-func readCRL(der []byte, ark *x509.Certificate, serials []string) crl {
-	if len(der) > attest.MaxCRL {
-		return crl{fault: fmt.Sprintf("%d bytes, at most %d", len(der), attest.MaxCRL)}
-	}
-	list, err := x509.ParseRevocationList(der)
-	switch {
-	case err != nil:
-		return crl{fault: "it does not parse"}
-	case !bytes.Equal(list.RawIssuer, ark.RawSubject):
-		return crl{fault: "its issuer is " + printable(list.Issuer.CommonName)}
-	case list.NextUpdate.IsZero():
-		return crl{fault: "it has no nextUpdate"}
-	}
-	// Not CheckSignatureFrom: AMD's roots sign lists without asserting the cRLSign key usage in every issue.
-	if ark.CheckSignature(list.SignatureAlgorithm, list.RawTBSRevocationList, list.Signature) != nil {
-		return crl{fault: "it is not signed by " + ark.Subject.CommonName}
-	}
-	out := crl{window: window{canon.At(list.ThisUpdate), canon.At(list.NextUpdate), "thisUpdate", "nextUpdate"}}
-	for _, serial := range serials {
-		n, _ := new(big.Int).SetString(serial, 16)
-		if slices.ContainsFunc(list.RevokedCertificateEntries, func(e x509.RevocationListEntry) bool { return e.SerialNumber.Cmp(n) == 0 }) {
-			out.revoked = append(out.revoked, serial)
-		}
-	}
-	return out
+	return chain{fault: fmt.Sprintf("its issuer %s is not signed by a root of this set", attest.Printable(c.Issuer.CommonName))}
 }
