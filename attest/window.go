@@ -2,6 +2,7 @@ package attest
 
 import (
 	"crypto/x509"
+	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
 )
@@ -23,7 +24,9 @@ func (w Window) And(o Window) Window {
 	return w
 }
 
-// CertificateWindow returns the dates of a certificate under its common name.
+// CertificateWindow returns the dates of a certificate under its common name. It keeps a copy of the name's beginning: what
+// is remembered of a hostile certificate stays small.
 func CertificateWindow(c *x509.Certificate) Window {
-	return Window{canon.At(c.NotBefore), canon.At(c.NotAfter), c.Subject.CommonName, c.Subject.CommonName}
+	name := strings.Clone(c.Subject.CommonName[:min(len(c.Subject.CommonName), MaxName)])
+	return Window{canon.At(c.NotBefore), canon.At(c.NotAfter), name, name}
 }

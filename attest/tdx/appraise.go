@@ -117,7 +117,9 @@ func (a *appraisal) add(id, value string, w attest.Window, why claim.Reason, oth
 func (a *appraisal) judgeChain() {
 	a.as, a.roots = anchors(a.c.Roots, a.c.Memory), a.c.Roots.Digest()
 	a.proof = attest.Remember(a.c.Memory, canon.Hash("tdx/proof/v1", a.roots[:], a.quote.Chain), func() proof {
-		return prove(bytes.Clone(a.quote.Chain), a.as)
+		return prove(a.quote.Chain, func(der []byte) pckCA {
+			return attest.Remember(a.c.Memory, canon.Hash("tdx/pck-ca/v1", a.roots[:], der), func() pckCA { return a.as.pckCA(der) })
+		})
 	})
 	p, at := a.proof, a.c.At
 	switch {

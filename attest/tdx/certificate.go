@@ -281,28 +281,23 @@ type proof struct {
 	window      attest.Window
 }
 
-// prove proves a quote's chain: two signatures, whatever it holds.
-func prove(chain []byte, as anchored) (p proof) {
-	fail := func(code, format string, args ...any) proof {
-		return proof{code: code, fault: fmt.Sprintf(format, args...)}
+// pckCA is a PCK CA certificate that a root of the set signed, or why it is none. It is kept apart from the chains that
+// hold it, so that a memory full of chains holds it once.
+type pckCA struct {
+	code, fault string
+	name        string // platform or processor
+	cert, root  *x509.Certificate
+}
+
+func (as anchored) pckCA(der []byte) (p pckCA) {
+	fail := func(code, format string, args ...any) pckCA {
+		return pckCA{code: code, fault: fmt.Sprintf(format, args...)}
 	}
-	ders, err := splitPEM(chain)
+	ca, err := x509.ParseCertificate(der)
 	if err != nil {
-		panic("tdx: internal error: a chain is split once and not twice")
+		return fail(badCertificate, "certificate 2 of the chain does not parse")
 	}
-	var certs []*x509.Certificate
-	for i, der := range ders {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return fail(badCertificate, "certificate %d of the chain does not parse", i+1)
-		}
-		certs = append(certs, c)
-	}
-	leaf, ca := certs[0], certs[1]
-	if p.pck, err = parsePCK(leaf); err != nil {
-		return fail(badCertificate, "the PCK certificate: %v", err)
-	}
-	if p.ca = caOf[ca.Subject.CommonName]; p.ca == "" {
+	if p.name = caOf[ca.Subject.CommonName]; p.name == "" {
 		return fail(badCertificate, "the second certificate is %s, want a PCK CA", attest.Printable(ca.Subject.CommonName))
 	}
 	if _, err = p256Key(ca); err != nil {
@@ -311,13 +306,36 @@ func prove(chain []byte, as anchored) (p proof) {
 	if p.root = as.signedBy(ca); p.root == nil {
 		return fail(untrusted, "the PCK CA is not signed by an Intel root of this set")
 	}
-	if len(certs) > 2 && !bytes.Equal(certs[2].Raw, p.root.Raw) {
-		return fail(untrusted, "the chain ends in %s, which is not the root that signed its CA", attest.Printable(certs[2].Subject.CommonName))
+	p.cert = ca
+	return p
+}
+
+// prove proves a quote's chain: two signatures, whatever it holds. It keeps nothing of the chain's bytes.
+func prove(chain []byte, ca func(der []byte) pckCA) (p proof) {
+	fail := func(code, format string, args ...any) proof {
+		return proof{code: code, fault: fmt.Sprintf(format, args...)}
 	}
-	if !bytes.Equal(leaf.RawIssuer, ca.RawSubject) || leaf.CheckSignatureFrom(ca) != nil {
+	ders, err := splitPEM(chain)
+	if err != nil {
+		panic("tdx: internal error: a chain is split once and not twice")
+	}
+	leaf, err := x509.ParseCertificate(ders[0])
+	if err != nil {
+		return fail(badCertificate, "certificate 1 of the chain does not parse")
+	}
+	if p.pck, err = parsePCK(leaf); err != nil {
+		return fail(badCertificate, "the PCK certificate: %v", err)
+	}
+	by := ca(ders[1])
+	switch {
+	case by.fault != "":
+		return proof{code: by.code, fault: by.fault}
+	case len(ders) > 2 && !bytes.Equal(ders[2], by.root.Raw):
+		return fail(untrusted, "the chain ends in another certificate than the root that signed its CA")
+	case !bytes.Equal(leaf.RawIssuer, by.cert.RawSubject) || leaf.CheckSignatureFrom(by.cert) != nil:
 		return fail(untrusted, "the PCK certificate is not signed by the PCK CA of its chain")
 	}
-	p.caCert = ca
-	p.window = attest.CertificateWindow(p.root).And(attest.CertificateWindow(ca)).And(attest.CertificateWindow(leaf))
+	p.ca, p.caCert, p.root = by.name, by.cert, by.root
+	p.window = attest.CertificateWindow(p.root).And(attest.CertificateWindow(p.caCert)).And(attest.CertificateWindow(leaf))
 	return p
 }

@@ -101,7 +101,7 @@ var twins = []twin{
 		*q = other.Seal(mint.SoundQuote15(), mint.SoundQE(), other.PCK(m.p, mint.PCKOptions{}), m.intel.PlatformCA)
 		q.Chain = slices.Concat(other.PCK(m.p, mint.PCKOptions{}).PEM(), m.intel.PlatformCA.PEM(), m.intel.Root.PEM())
 	}), []string{"tdx.collateral", "tdx.revocation"}},
-	{"chain ends in a stranger's root", "tdx.chain", contradicted, "not the root that signed its CA", sealedTwin(func(m *minted, q *tdx.Quote) {
+	{"chain ends in a stranger's root", "tdx.chain", contradicted, "another certificate than the root", sealedTwin(func(m *minted, q *tdx.Quote) {
 		q.Chain = slices.Concat(m.pck.PEM(), m.intel.PlatformCA.PEM(), mint.NewIntelImpostor().Root.PEM())
 	}), nil},
 	{"TCB signer as PCK", "tdx.chain", contradicted, "want \"Intel SGX PCK Certificate\"", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) { return m.intel.TCBSigner, m.intel.PlatformCA }), nil},
