@@ -23,9 +23,9 @@ var floors = map[string]int{
 	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6,
 	"audit": 5, "server": 5,
 	"verifier": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
-	"attest": 3, "attest/eventlog": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
+	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2,
-	"internal/canon": 1,
+	"internal/canon": 1, "internal/tar": 1,
 }
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
@@ -34,19 +34,27 @@ var testRooms = []string{"testvectors", "internal/vectors", "internal/sqldb/pgte
 
 // sideways lists the imports on one floor that are meant, each with its reason.
 var sideways = map[string]string{
-	"attest/sevsnp -> attest":        "a format speaks the words of evidence",
-	"attest/mint -> attest":          "a maker of evidence speaks its words",
-	"attest/mint -> attest/eventlog": "a maker of boot logs names the events that the reader knows",
-	"attest/mint -> attest/tpm":      "a maker encodes with the layout that the format reads",
-	"attest/tpm -> attest":           "a format speaks the words of evidence",
-	"attest/tpm -> attest/eventlog":  "a quote's registers are explained by a log",
-	"attest/tdx -> attest":           "a format speaks the words of evidence",
-	"attest/mint -> attest/sevsnp":   "a maker encodes with the layout that the format reads",
-	"attest/mint -> attest/tdx":      "a maker encodes with the layout that the format reads",
-	"client/relying -> client":       "a relying party fetches the keys of a server",
-	"client -> attest":               "/v1 carries challenges, which are words of evidence",
-	"internal/inputs -> verifier":    "it reads what an appraisal takes",
-	"agent -> agent/device":          "the loop collects from devices",
+	"attest/sevsnp -> attest":                 "a format speaks the words of evidence",
+	"attest/mint -> attest":                   "a maker of evidence speaks its words",
+	"attest/mint -> attest/eventlog":          "a maker of boot logs names the events that the reader knows",
+	"attest/mint -> attest/tpm":               "a maker encodes with the layout that the format reads",
+	"attest/tpm -> attest":                    "a format speaks the words of evidence",
+	"attest/tpm -> attest/eventlog":           "a quote's registers are explained by a log",
+	"attest/tdx -> attest":                    "a format speaks the words of evidence",
+	"attest/tdx -> attest/vendorjson":         "Intel signs the bytes of its JSON, not a reading of them",
+	"attest/vendorjson -> attest":             "hostile names are printed as in all evidence",
+	"attest/cloud/azure -> attest":            "a cloud speaks the words of evidence",
+	"attest/cloud/azure -> attest/sevsnp":     "a cloud ties formats together",
+	"attest/cloud/azure -> attest/tdx":        "a cloud ties formats together",
+	"attest/cloud/azure -> attest/tpm":        "a cloud ties formats together",
+	"attest/cloud/azure -> attest/eventlog":   "a quote of a cloud's virtual TPM is over a bank of registers",
+	"attest/cloud/azure -> attest/vendorjson": "the paravisor's report binds the bytes of its JSON, not a reading of them",
+	"attest/mint -> attest/sevsnp":            "a maker encodes with the layout that the format reads",
+	"attest/mint -> attest/tdx":               "a maker encodes with the layout that the format reads",
+	"client/relying -> client":                "a relying party fetches the keys of a server",
+	"client -> attest":                        "/v1 carries challenges, which are words of evidence",
+	"internal/inputs -> verifier":             "it reads what an appraisal takes",
+	"agent -> agent/device":                   "the loop collects from devices",
 }
 
 type pkg struct {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/vendorjson"
 	"github.com/assay-network/assay/internal/canon"
 )
 
@@ -180,7 +181,7 @@ func readDER(der []byte) []attest.Collateral {
 
 // readJSON tells the JSON forms apart by the names of their members.
 func readJSON(text []byte) ([]attest.Collateral, error) {
-	names := topNames(text)
+	names := vendorjson.Names(text)
 	has := func(want string) bool { return slices.Contains(names, want) }
 	switch {
 	case has("tcbInfo") || has("enclaveIdentity"):
@@ -200,24 +201,6 @@ func readJSON(text []byte) ([]attest.Collateral, error) {
 	return nil, nil
 }
 
-// topNames returns the names of an object's members, as far as they can be read.
-func topNames(text []byte) (names []string) {
-	r := newReader(text)
-	if _, err := r.token('{', "an object"); err != nil {
-		return nil
-	}
-	for r.dec.PeekKind() == '"' && len(names) < maxKeys {
-		t, err := r.dec.ReadToken()
-		if err != nil {
-			return names
-		}
-		if names = append(names, t.String()); r.dec.SkipValue() != nil {
-			return names
-		}
-	}
-	return names
-}
-
 func readSigned(text []byte) ([]attest.Collateral, error) {
 	s, err := openSigned(text)
 	if err != nil {
@@ -234,11 +217,13 @@ func readSigned(text []byte) ([]attest.Collateral, error) {
 func readQVL(text []byte) (items []attest.Collateral, err error) {
 	var tcb, tcbSig, tcbChain, qe, qeSig, qeChain, crlChain, pckCRL, rootCRL string
 	r := newReader(text)
-	into := func(name string, s *string) member { return member{name, true, func() error { return r.text(s) }} }
-	if _, err = r.object(false, into("tcb_info", &tcb), into("tcb_info_signature", &tcbSig), into("tcb_info_issuer_chain", &tcbChain),
+	into := func(name string, s *string) vendorjson.Member {
+		return vendorjson.Optional(name, func() error { return r.Text(s) })
+	}
+	if _, err = r.Object(false, into("tcb_info", &tcb), into("tcb_info_signature", &tcbSig), into("tcb_info_issuer_chain", &tcbChain),
 		into("qe_identity", &qe), into("qe_identity_signature", &qeSig), into("qe_identity_issuer_chain", &qeChain),
 		into("pck_crl_issuer_chain", &crlChain), into("pck_crl", &pckCRL), into("root_ca_crl", &rootCRL)); err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("collateral of dcap-qvl: %w", err)
@@ -264,16 +249,16 @@ func readQVL(text []byte) (items []attest.Collateral, err error) {
 // readResponses reads recorded responses of Intel's service: {URL: {"header": {NAME: [VALUE]}, "body_b64": BASE64}}.
 func readResponses(text []byte) (items []attest.Collateral, err error) {
 	r := newReader(text)
-	var members []member
-	for _, name := range topNames(text) {
-		members = append(members, member{name, false, func() error {
+	var members []vendorjson.Member
+	for _, name := range vendorjson.Names(text) {
+		members = append(members, vendorjson.Required(name, func() error {
 			got, err := r.response()
 			items = append(items, got...)
 			return err
-		}})
+		}))
 	}
-	if _, err = r.object(true, members...); err == nil {
-		err = r.end()
+	if _, err = r.Object(true, members...); err == nil {
+		err = r.End()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("recorded responses of Intel's service: %w", err)
@@ -285,18 +270,17 @@ func readResponses(text []byte) (items []attest.Collateral, err error) {
 func (r *reader) response() (items []attest.Collateral, err error) {
 	var body, chain string
 	header := func() error {
-		if r.dec.PeekKind() == 'n' {
-			_, err := r.token('n', "a header")
-			return err
+		if r.Null() {
+			return nil
 		}
-		var members []member
+		var members []vendorjson.Member
 		for _, name := range []string{"Tcb-Info-Issuer-Chain", "Sgx-Enclave-Identity-Issuer-Chain", "Sgx-Tcb-Info-Issuer-Chain"} {
-			members = append(members, member{name, true, func() error { return r.list(1, func() error { return r.text(&chain) }) }})
+			members = append(members, vendorjson.Optional(name, func() error { return r.List(1, func() error { return r.Text(&chain) }) }))
 		}
-		_, err := r.object(false, members...)
+		_, err := r.Object(false, members...)
 		return err
 	}
-	if _, err = r.object(true, member{"header", true, header}, member{"body_b64", false, func() error { return r.text(&body) }}); err != nil {
+	if _, err = r.Object(true, vendorjson.Optional("header", header), vendorjson.Required("body_b64", func() error { return r.Text(&body) })); err != nil {
 		return nil, err
 	}
 	raw, err := base64.StdEncoding.DecodeString(body)

@@ -17,8 +17,6 @@ const (
 	maxChainCerts = 3         // leaf, CA, root
 	maxRootCerts  = 16        // Intel roots of one root set
 	maxQESigners  = 16        // signers of quoting enclaves of one root set
-	maxKeys       = 64        // members of one JSON object
-	maxDepth      = 16        // nested JSON arrays and objects
 	maxLevels     = 64        // TCB levels of one list
 	maxModules    = 32        // TDX module identities
 	maxAdvisories = 256       // advisories of one TCB level

@@ -8,8 +8,14 @@ import (
 	"strings"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/vendorjson"
 	"github.com/assay-network/assay/internal/canon"
 )
+
+// reader reads what Intel signed.
+type reader struct{ *vendorjson.Reader }
+
+func newReader(text []byte) *reader { return &reader{vendorjson.NewReader(text)} }
 
 // tcbInfo is Intel's TCB info of a platform family (PCS API version 4, "TCB Info V3").
 type tcbInfo struct {
@@ -84,11 +90,11 @@ var errNoSigner = errors.New("its issuer chain (the " + nameTCBSigner + " certif
 func (r *reader) signed(name string, signers []signer, inner func() ([]byte, error)) (by signer, err error) {
 	var message []byte
 	var signature string
-	_, err = r.object(true,
-		member{name, false, func() (err error) { message, err = inner(); return err }},
-		member{"signature", false, func() error { return r.text(&signature) }})
+	_, err = r.Object(true,
+		vendorjson.Required(name, func() (err error) { message, err = inner(); return err }),
+		vendorjson.Required("signature", func() error { return r.Text(&signature) }))
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	switch {
 	case err != nil:
@@ -108,17 +114,17 @@ func (r *reader) tcbInfo(t *tcbInfo) ([]byte, error) {
 	const lax = false
 	var id string
 	var version, kind int
-	received, err := r.object(lax,
+	received, err := r.Object(lax,
 		r.textMember("id", &id), r.numberMember("version", &version, 1<<16), r.timeMember("issueDate", &t.issued), r.timeMember("nextUpdate", &t.next),
 		r.hexMember("fmspc", t.fmspc[:]), r.hexMember("pceId", t.pceID[:]), r.numberMember("tcbType", &kind, 1<<16), r.numberMember("tcbEvaluationDataNumber", &t.evaluation, 1<<31-1),
-		member{"tdxModule", false, func() error { return r.module(&t.module, false) }},
-		member{"tdxModuleIdentities", true, func() error {
-			return r.list(maxModules, func() error {
+		vendorjson.Required("tdxModule", func() error { return r.module(&t.module, false) }),
+		vendorjson.Optional("tdxModuleIdentities", func() error {
+			return r.List(maxModules, func() error {
 				t.modules = append(t.modules, moduleIdentity{})
 				return r.module(&t.modules[len(t.modules)-1], true)
 			})
-		}},
-		member{"tcbLevels", false, func() error { return r.list(maxLevels, func() error { return r.platformLevel(&t.levels) }) }})
+		}),
+		vendorjson.Required("tcbLevels", func() error { return r.List(maxLevels, func() error { return r.platformLevel(&t.levels) }) }))
 	switch {
 	case err != nil:
 		return nil, err
@@ -132,43 +138,43 @@ func (r *reader) tcbInfo(t *tcbInfo) ([]byte, error) {
 
 func (r *reader) module(m *moduleIdentity, versioned bool) error {
 	var attributes, mask [8]byte
-	members := []member{r.hexMember("mrsigner", m.signer[:]), r.hexMember("attributes", attributes[:]), r.hexMember("attributesMask", mask[:])}
+	members := []vendorjson.Member{r.hexMember("mrsigner", m.signer[:]), r.hexMember("attributes", attributes[:]), r.hexMember("attributesMask", mask[:])}
 	if versioned {
 		members = append(members, r.textMember("id", &m.id), r.enclaveLevels(&m.levels))
 	}
-	_, err := r.object(false, members...)
+	_, err := r.Object(false, members...)
 	m.attributes, m.mask = le.Uint64(attributes[:]), le.Uint64(mask[:])
 	return err
 }
 
 func (r *reader) platformLevel(levels *[]platformLevel) error {
 	var l platformLevel
-	tcb := member{"tcb", false, func() error {
-		_, err := r.object(false, r.svnsMember("sgxtcbcomponents", &l.sgx), r.svnsMember("tdxtcbcomponents", &l.tdx), r.numberMember("pcesvn", &l.pcesvn, 0xffff))
+	tcb := vendorjson.Required("tcb", func() error {
+		_, err := r.Object(false, r.svnsMember("sgxtcbcomponents", &l.sgx), r.svnsMember("tdxtcbcomponents", &l.tdx), r.numberMember("pcesvn", &l.pcesvn, 0xffff))
 		return err
-	}}
-	_, err := r.object(false, append(r.finding(&l.finding), tcb)...)
+	})
+	_, err := r.Object(false, append(r.finding(&l.finding), tcb)...)
 	*levels = append(*levels, l)
 	return err
 }
 
-func (r *reader) enclaveLevels(levels *[]enclaveLevel) member {
-	return member{"tcbLevels", false, func() error {
-		return r.list(maxLevels, func() error {
+func (r *reader) enclaveLevels(levels *[]enclaveLevel) vendorjson.Member {
+	return vendorjson.Required("tcbLevels", func() error {
+		return r.List(maxLevels, func() error {
 			var l enclaveLevel
-			tcb := member{"tcb", false, func() error { _, err := r.object(false, r.numberMember("isvsvn", &l.svn, 0xffff)); return err }}
-			_, err := r.object(false, append(r.finding(&l.finding), tcb)...)
+			tcb := vendorjson.Required("tcb", func() error { _, err := r.Object(false, r.numberMember("isvsvn", &l.svn, 0xffff)); return err })
+			_, err := r.Object(false, append(r.finding(&l.finding), tcb)...)
 			*levels = append(*levels, l)
 			return err
 		})
-	}}
+	})
 }
 
 func (r *reader) qeIdentity(q *qeIdentity) ([]byte, error) {
 	var id string
 	var version int
 	var misc, miscMask [4]byte
-	received, err := r.object(false,
+	received, err := r.Object(false,
 		r.textMember("id", &id), r.numberMember("version", &version, 1<<16), r.timeMember("issueDate", &q.issued), r.timeMember("nextUpdate", &q.next),
 		r.numberMember("tcbEvaluationDataNumber", &q.evaluation, 1<<31-1), r.hexMember("miscselect", misc[:]), r.hexMember("miscselectMask", miscMask[:]),
 		r.hexMember("attributes", q.attributes[:]), r.hexMember("attributesMask", q.attrMask[:]), r.hexMember("mrsigner", q.signerOf[:]),
@@ -184,20 +190,20 @@ func (r *reader) qeIdentity(q *qeIdentity) ([]byte, error) {
 }
 
 // finding reads what every TCB level says.
-func (r *reader) finding(f *finding) []member {
-	return []member{
+func (r *reader) finding(f *finding) []vendorjson.Member {
+	return []vendorjson.Member{
 		r.timeMember("tcbDate", &f.date),
-		{"tcbStatus", false, func() error {
+		vendorjson.Required("tcbStatus", func() error {
 			var word string
-			if err := r.text(&word); err != nil {
+			if err := r.Text(&word); err != nil {
 				return err
 			}
 			return f.status.parse(word)
-		}},
-		{"advisoryIDs", true, func() error {
-			return r.list(maxAdvisories, func() error {
+		}),
+		vendorjson.Optional("advisoryIDs", func() error {
+			return r.List(maxAdvisories, func() error {
 				var id string
-				if err := r.text(&id); err != nil {
+				if err := r.Text(&id); err != nil {
 					return err
 				}
 				if id == "" || len(id) > attest.MaxName || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
@@ -208,22 +214,22 @@ func (r *reader) finding(f *finding) []member {
 				}
 				return nil
 			})
-		}},
+		}),
 	}
 }
 
-func (r *reader) textMember(name string, into *string) member {
-	return member{name, false, func() error { return r.text(into) }}
+func (r *reader) textMember(name string, into *string) vendorjson.Member {
+	return vendorjson.Required(name, func() error { return r.Text(into) })
 }
 
-func (r *reader) numberMember(name string, into *int, limit int) member {
-	return member{name, false, func() error { return r.number(into, limit) }}
+func (r *reader) numberMember(name string, into *int, limit int) vendorjson.Member {
+	return vendorjson.Required(name, func() error { return r.Number(into, limit) })
 }
 
-func (r *reader) timeMember(name string, into *canon.Time) member {
-	return member{name, false, func() error {
+func (r *reader) timeMember(name string, into *canon.Time) vendorjson.Member {
+	return vendorjson.Required(name, func() error {
 		var s string
-		if err := r.text(&s); err != nil {
+		if err := r.Text(&s); err != nil {
 			return err
 		}
 		at, err := canon.ParseTime(s)
@@ -232,14 +238,14 @@ func (r *reader) timeMember(name string, into *canon.Time) member {
 		}
 		*into = at
 		return nil
-	}}
+	})
 }
 
 // hexMember reads bytes in hex of either letter case.
-func (r *reader) hexMember(name string, into []byte) member {
-	return member{name, false, func() error {
+func (r *reader) hexMember(name string, into []byte) vendorjson.Member {
+	return vendorjson.Required(name, func() error {
 		var s string
-		if err := r.text(&s); err != nil {
+		if err := r.Text(&s); err != nil {
 			return err
 		}
 		raw, err := hex.DecodeString(s)
@@ -248,16 +254,16 @@ func (r *reader) hexMember(name string, into []byte) member {
 		}
 		copy(into, raw)
 		return nil
-	}}
+	})
 }
 
 // svnsMember reads 16 objects with the member svn.
-func (r *reader) svnsMember(name string, into *SVN) member {
-	return member{name, false, func() error {
+func (r *reader) svnsMember(name string, into *SVN) vendorjson.Member {
+	return vendorjson.Required(name, func() error {
 		n := 0
-		err := r.list(components, func() error {
+		err := r.List(components, func() error {
 			var v int
-			if _, err := r.object(false, r.numberMember("svn", &v, 0xff)); err != nil {
+			if _, err := r.Object(false, r.numberMember("svn", &v, 0xff)); err != nil {
 				return err
 			}
 			into[n] = uint8(v)
@@ -268,5 +274,5 @@ func (r *reader) svnsMember(name string, into *SVN) member {
 			err = fmt.Errorf("%d components, want %d", n, components)
 		}
 		return err
-	}}
+	})
 }
