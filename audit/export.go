@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/tar"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
@@ -32,13 +33,13 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := writePart(w, partCheckpoint, note); err != nil {
+	if err := tar.Write(w, partCheckpoint, note); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	for t := range tilesOf(c.Size) {
 		data, err := src.Tile(ctx, t)
 		if err == nil {
-			err = writePart(w, t.Path(), data)
+			err = tar.Write(w, t.Path(), data)
 		}
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
@@ -47,13 +48,13 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	for _, d := range digests {
 		data, err := readBlob(ctx, src, d)
 		if err == nil {
-			err = writePart(w, blobName(d), data)
+			err = tar.Write(w, blobName(d), data)
 		}
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
 	}
-	if _, err := w.Write(make([]byte, trailing)); err != nil {
+	if err := tar.End(w); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/tar"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -48,17 +49,16 @@ type namedSpan struct {
 // file that [Export] would not have written for some log; whether the contents are true, [Replay] finds.
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	a := &Archive{r: r, tiles: map[place]span{}}
-	t := &tarReader{r: r, size: size}
+	t := &exportReader{tar.NewReader(r, size)}
 	first, err := t.want(partCheckpoint)
 	if err != nil {
 		return nil, err
 	}
-	if first.size > ledger.MaxCheckpoint {
-		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: fmt.Sprintf("%d bytes, at most %d", first.size, ledger.MaxCheckpoint)}
+	if first.Size > ledger.MaxCheckpoint {
+		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: fmt.Sprintf("%d bytes, at most %d", first.Size, ledger.MaxCheckpoint)}
 	}
-	a.note = make([]byte, first.size)
-	if err := t.read(partCheckpoint, a.note, first.at); err != nil {
-		return nil, err
+	if a.note, err = t.tar.Content(first); err != nil {
+		return nil, asFault(err)
 	}
 	c, err := ledger.ReadCheckpoint(a.note)
 	if err != nil {
@@ -73,10 +73,10 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.size != tile.Bytes() {
-			return nil, &Fault{Part: p.name, Index: NoIndex, What: fmt.Sprintf("%d bytes, want %d", p.size, tile.Bytes())}
+		if p.Size != tile.Bytes() {
+			return nil, &Fault{Part: p.Name, Index: NoIndex, What: fmt.Sprintf("%d bytes, want %d", p.Size, tile.Bytes())}
 		}
-		a.tiles[place{tile.Level, tile.Index}] = span{p.at, p.size}
+		a.tiles[place{tile.Level, tile.Index}] = span{p.At, p.Size}
 	}
 	for {
 		p, ok, err := t.next()
@@ -86,20 +86,37 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 		if !ok {
 			return a, nil
 		}
-		digest, err := parseBlobName(p.name)
+		digest, err := parseBlobName(p.Name)
 		if err != nil {
-			return nil, &Fault{Part: p.name, Index: NoIndex, What: err.Error()}
+			return nil, &Fault{Part: p.Name, Index: NoIndex, What: err.Error()}
 		}
 		if n := len(a.blobs); n > 0 && slices.Compare(a.blobs[n-1].digest[:], digest[:]) >= 0 {
-			return nil, &Fault{Part: p.name, Index: NoIndex, What: "blobs are not ordered by digest, each once"}
+			return nil, &Fault{Part: p.Name, Index: NoIndex, What: "blobs are not ordered by digest, each once"}
 		}
-		a.blobs = append(a.blobs, namedSpan{digest, span{p.at, p.size}})
+		a.blobs = append(a.blobs, namedSpan{digest, span{p.At, p.Size}})
 	}
 }
 
+// exportReader goes through an export part by part; what is wrong with the file is a [*Fault].
+type exportReader struct{ tar *tar.Reader }
+
+// next returns the next part without its content, or false at the end of the file.
+func (t *exportReader) next() (tar.Part, bool, error) {
+	p, ok, err := t.tar.Next()
+	return p, ok, asFault(err)
+}
+
+func asFault(err error) error {
+	var f *tar.Fault
+	if errors.As(err, &f) {
+		return &Fault{Part: f.Where, Index: NoIndex, What: f.What}
+	}
+	return err
+}
+
 // want returns the next part, which must have the given name.
-func (t *tarReader) want(name string) (part, error) {
-	at := t.at
+func (t *exportReader) want(name string) (tar.Part, error) {
+	at := t.tar.Offset()
 	p, ok, err := t.next()
 	if err != nil {
 		var f *Fault
@@ -111,8 +128,8 @@ func (t *tarReader) want(name string) (part, error) {
 	switch {
 	case !ok:
 		return p, &Fault{Part: name, Index: NoIndex, What: fmt.Sprintf("missing: the file ends at byte %d", at)}
-	case p.name != name:
-		return p, &Fault{Part: name, Index: NoIndex, What: fmt.Sprintf("missing: %.100q stands in its place", p.name)}
+	case p.Name != name:
+		return p, &Fault{Part: name, Index: NoIndex, What: fmt.Sprintf("missing: %.100q stands in its place", p.Name)}
 	}
 	return p, nil
 }
