@@ -20,6 +20,11 @@ const (
 	KindIntelPCKCRL      = "intel-pck-crl"     // a PCK CA's revocation list (DER)
 	KindIntelRootCRL     = "intel-root-crl"    // the Intel root's revocation list (DER)
 	KindIntelCertificate = "intel-certificate" // a certificate that signs TCB info and QE identities (DER)
+
+	// A need of an OCSP answer names the responder and, behind it, the request, as RFC 6960, appendix A.1 has it for GET:
+	// https://ocsp.ndis.nvidia.com/ and the DER in base64 (standard alphabet, padded, query-escaped).
+	KindNVIDIARIM  = "nvidia-rim"  // the reference integrity manifest of a driver, a VBIOS or a switch BIOS (XML)
+	KindNVIDIAOCSP = "nvidia-ocsp" // an answer on the revocation of one certificate (DER)
 )
 
 // Collateral is vendor data that evidence is judged with. It is untrusted until its own signature is verified under the
