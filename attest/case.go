@@ -28,7 +28,7 @@ type Finding struct {
 	Identities  []Identity // hardware identities, unverified unless Signature is affirmed
 	Masked      bool       // the device hides its identity
 	ReportData  []byte     // unverified
-	Measurement []byte     // unverified
+	Measurement []byte     // of the launch (SNP: MEASUREMENT, TDX: MRTD); unverified
 	Registers   [][]byte   // measurements that the guest extends at run time, in order (TDX: RTMR0 to 3); unverified
 	Signature   string     // id of the claim that vouches for all of the above
 	Boot        *Boot      // what a TPM's registers account for, of one that measures the machine; unverified

@@ -77,8 +77,7 @@ func Appraise(comp attest.Component, subject string, c *attest.Case, asked attes
 	q := &a.quote
 	f := attest.Finding{
 		Format: Format, Identities: a.identities(), ReportData: q.ReportData[:],
-		Measurement: slices.Concat(q.MRTD[:], q.RTMR[0][:], q.RTMR[1][:], q.RTMR[2][:]),
-		Signature:   "tdx.signature", Measured: "tdx.measurement", Needs: a.needs,
+		Measurement: q.MRTD[:], Signature: "tdx.signature", Measured: "tdx.measurement", Needs: a.needs,
 	}
 	f.Masked = f.Identities == nil
 	for i := range q.RTMR {

@@ -53,7 +53,7 @@ func TestRealStatus(t *testing.T) {
 		t.Errorf("confidential says %s", got)
 		dump(t, s)
 	}
-	if len(f.Identities) != 2 || f.Masked || len(f.Registers) != 4 || len(f.Measurement) != 4*48 || len(f.Needs) != 0 {
+	if len(f.Identities) != 2 || f.Masked || len(f.Registers) != 4 || len(f.Measurement) != 48 || len(f.Needs) != 0 {
 		t.Errorf("finding %+v", f)
 	}
 	s, f = vendor(t, "2026-07-01T00:00:00Z").judge(file(t, "cpu/tdx/dcapqvl-tdx_quote.bin"), collateral(t, "cpu/tdx/dcapqvl-tdx_quote_collateral.json")...)
