@@ -383,9 +383,9 @@ func (a *appraisal) judgeRevocation() {
 	}
 	lists, when, why := a.consultCRLs()
 	if why == "" && len(a.c.Expect.DenyListKeys) > 0 {
-		var w attest.Window
-		w, why = a.consultDenyLists()
-		when, lists = when.And(w), append(lists, "deny-list")
+		r := a.c.ConsultDenyLists(a.subject, a.denied)
+		a.needs = append(a.needs, r.Needs...)
+		when, lists, why = when.And(r.Window), append(lists, "deny-list"), r.Reason
 	}
 	st := status(why, why.Code() == revoked)
 	slices.Sort(lists)
@@ -436,48 +436,10 @@ func (a *appraisal) consultCRLs() (lists []string, when attest.Window, why claim
 	return lists, when, ""
 }
 
-func (a *appraisal) consultDenyLists() (when attest.Window, why claim.Reason) {
-	why = claim.Because(claim.CollateralMissing, "the appraiser expects a deny list and has none")
-	used, hidden := false, false
-	for _, item := range a.c.Collateral {
-		if item.Kind != attest.KindDenyList {
-			continue
-		}
-		l, err := a.c.Expect.OpenDenyList(item.Data)
-		switch {
-		case err != nil:
-			if !used {
-				why = claim.Because(claim.CollateralRefused, "the deny list is not used: no expected key signed it")
-			}
-		case a.c.At < l.ThisUpdate || a.c.At > l.NextUpdate:
-			if !used {
-				why = claim.Because(claim.CollateralRefused, "the deny list is not used: it speaks of %s to %s, judged at %s", l.ThisUpdate, l.NextUpdate, a.c.At)
-			}
-		default:
-			for _, d := range l.Entries {
-				switch denied, known := a.denied(d); {
-				case denied && known:
-					return attest.Window{}, claim.Because(revoked, "the deny list names this chip since %s: %s", d.Since, attest.Printable(d.Reason))
-				case denied:
-					hidden = true
-				}
-			}
-			used, why, when = true, "", attest.Window{From: l.ThisUpdate, Until: l.NextUpdate}
-		}
-	}
-	if !used {
-		a.needs = append(a.needs, attest.Need{Kind: attest.KindDenyList, For: a.subject, Why: "the appraiser's own list of devices that are no longer believed"})
-	}
-	if used && hidden {
-		why = claim.Because(claim.Masked, "CHIP_ID is zero (MASK_CHIP_ID) and a VLEK names no chip, so that this may be one that the deny list names")
-	}
-	return when, why
-}
-
 // denied reports whether an entry of a deny list speaks of the chip. known is false where the chip is hidden, so that it
 // may be the one. The certificate of a masked chip still names it.
 func (a *appraisal) denied(d attest.Denied) (denied, known bool) {
-	if d.Identity.Kind != attest.IdentityAMDChip || d.Since > a.c.At || d.TCB != "" && d.TCB != a.tcbText(a.report.ReportedTCB) {
+	if d.Identity.Kind != attest.IdentityAMDChip || d.TCB != "" && d.TCB != a.tcbText(a.report.ReportedTCB) {
 		return false, true
 	}
 	hardware := a.proof.leaf.hardwareID
