@@ -4,8 +4,9 @@
 // One round: ask for a challenge; refuse it unless it is for this node, from the pinned verifier, and names a checkpoint
 // that continues the last one; take the evidence, sealing component last; sign the bundle with the session key; submit;
 // check the promise; wait for the verdict. Session keys are made in memory and covered by the evidence. They end with the
-// process, after [MaxKeyLife], at a reject, an eviction, a reboot and on request; the next keys are sealed by the next
-// round's evidence.
+// process, after [MaxKeyLife], at a reject, an eviction, a reboot (another boot id, or another count of a TPM) and on
+// request; the next keys are sealed by the next round's evidence. Where the machine has a TPM, the verifier activates its
+// key first.
 //
 // Clock, waiting and randomness are arguments. What the agent believes of a verdict is its signature; recomputing it is
 // what audit does.
@@ -34,7 +35,7 @@ type Config struct {
 	Store      Store                                // where the last checkpoint is kept
 	Server     *client.Client                       // with the node's credential
 	Log        ledger.Source                        // the server's log; its tiles prove that checkpoints continue each other
-	Device     Device                               // seals the bundles
+	Devices    []Device                             // of this machine; one of them seals the bundles
 	Executable canon.Digest                         // SHA-256 of the agent itself
 	BootID     func() (string, error)               // read before every round
 	Interval   time.Duration                        // longest time between two rounds; zero: DefaultInterval
@@ -65,8 +66,12 @@ var ErrRevoked = errors.New("the node credential is revoked")
 // Agent runs rounds. One goroutine at a time calls Round or Run; Status may be called from any.
 type Agent struct {
 	c       Config
+	tpm     TPM      // among the devices; nil: none
 	session *Session // nil: the next round draws new keys
 	why     string   // why it does
+	counted string   // what the TPM counted when the session keys were drawn
+	// activated is whether the verifier activated the TPM's key since the agent or the machine began.
+	activated bool
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -83,7 +88,7 @@ func New(c Config) (*Agent, error) {
 	if c.Server.Origin() != c.Node.Origin {
 		return nil, fmt.Errorf("server %s: the node joined %s", c.Server.Origin(), c.Node.Origin)
 	}
-	return &Agent{c: c, why: "start", status: Status{Node: c.Node.Node}}, nil
+	return &Agent{c: c, tpm: tpmOf(c.Devices), why: "start", status: Status{Node: c.Node.Node}}, nil
 }
 
 // Status returns what the agent last learned.
@@ -163,6 +168,9 @@ func (a *Agent) round(ctx context.Context) error {
 	if err := a.renew(); err != nil {
 		return err
 	}
+	if err := a.activate(ctx); err != nil {
+		return err
+	}
 	for n := 1; ; n++ {
 		err := a.answer(ctx)
 		// Another challenge helps where this one was burned by a submission whose answer was lost, or ran out.
@@ -181,10 +189,17 @@ func (a *Agent) renew() error {
 	if err != nil {
 		return err
 	}
+	counted, err := a.epoch()
+	if err != nil {
+		return err
+	}
 	now := a.c.Now()
+	if counted != a.counted {
+		a.activated = false // the TPM may hold other keys, where it was cleared
+	}
 	switch s := a.session; {
 	case s == nil:
-	case s.boot != boot:
+	case s.boot != boot, counted != a.counted:
 		a.drop("reboot")
 	case !now.Add(max(a.c.Interval, MaxBackOff)).Before(s.born.Add(MaxKeyLife)):
 		a.drop("age")
@@ -195,6 +210,7 @@ func (a *Agent) renew() error {
 	if a.session, err = NewSession(a.c.Random, boot, now); err != nil {
 		return err
 	}
+	a.counted = counted
 	k := a.session.keys.Digest()
 	a.note(func(s *Status) { s.Keys, s.KeysSince = k, canon.At(now) })
 	a.c.Logger.Info("new session keys", "keys", k.Short(), "reason", a.why)
@@ -216,7 +232,7 @@ func (a *Agent) answer(ctx context.Context) error {
 	if err := a.believe(ctx, ch); err != nil {
 		return err
 	}
-	bundle, err := Collect(a.c.Device, a.session.keys, ch.Challenge.Digest(), attest.Statement{
+	bundle, err := Collect(a.c.Devices, a.session.keys, ch.Challenge.Digest(), attest.Statement{
 		Type: attest.StatementType, Agent: a.c.Executable, BootID: a.session.boot, Checkpoint: ch.Checkpoint,
 	})
 	if err != nil {

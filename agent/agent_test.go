@@ -45,6 +45,7 @@ type world struct {
 	boot   string
 	dir    string
 	tsm    *faketsm.Provider
+	tpm    *fakeTPM // nil: the machine has none
 	server *fakeserver.Server
 	agent  *agent.Agent
 	log    bytes.Buffer
@@ -85,8 +86,12 @@ func (w *world) join() {
 	}
 	c, err := client.New(client.Config{URL: w.server.URL, Credential: node.Credential})
 	must(w.t, err)
+	devices := []agent.Device{device.NewTSM(w.tsm.Client())}
+	if w.tpm != nil {
+		devices = append(devices, w.tpm)
+	}
 	w.agent, err = agent.New(agent.Config{
-		Node: node, Store: store, Server: c, Log: c.Mirror(), Device: device.NewTSM(w.tsm.Client()),
+		Node: node, Store: store, Server: c, Log: c.Mirror(), Devices: devices,
 		Executable: canon.Sum([]byte("the agent")), BootID: func() (string, error) { return w.boot, nil },
 		Random: rand.NewChaCha8([32]byte{byte(len(w.server.Bundles))}), Now: w.clock,
 		After: func(d time.Duration) <-chan time.Time {

@@ -74,6 +74,44 @@ func (c *Client) Join(ctx context.Context, t Token) (Joined, error) {
 	return j, nil
 }
 
+// ActivationRequest is the body of POST /v1/activations: whose TPM a node has.
+type ActivationRequest struct {
+	EKCertificate []byte `json:"ek_certificate"` // of the endorsement key (DER), then issuers
+	EKPublic      []byte `json:"ek_public"`      // endorsement key (TPMT_PUBLIC)
+	AKPublic      []byte `json:"ak_public"`      // attestation key (TPMT_PUBLIC)
+}
+
+// ActivationOffer is the answer to POST /v1/activations: a secret for that TPM alone (TPM2_ActivateCredential).
+type ActivationOffer struct {
+	CredentialBlob  []byte     `json:"credential_blob"`  // contents of a TPM2B_ID_OBJECT
+	EncryptedSecret []byte     `json:"encrypted_secret"` // contents of a TPM2B_ENCRYPTED_SECRET
+	Expires         canon.Time `json:"expires"`
+}
+
+// ActivationAnswer is the body of POST /v1/activations/answer.
+type ActivationAnswer struct {
+	Secret []byte `json:"secret"` // as the TPM opened it
+}
+
+// Activated is the answer to POST /v1/activations/answer: what the verifier now knows of the node.
+type Activated struct {
+	EK canon.Digest `json:"ek"` // SHA-256 of the endorsement key's SubjectPublicKeyInfo
+	AK canon.Hex    `json:"ak"` // name of the attestation key
+}
+
+// Activate asks for a secret that only the TPM with an endorsement key can open, and only beside an attestation key. It
+// ends an offer that the node got before.
+func (c *Client) Activate(ctx context.Context, r ActivationRequest) (ActivationOffer, error) {
+	var o ActivationOffer
+	return o, c.post(ctx, "/v1/activations", r, &o)
+}
+
+// AnswerActivation hands in the opened secret. A wrong one ends the offer.
+func (c *Client) AnswerActivation(ctx context.Context, secret []byte) (Activated, error) {
+	var a Activated
+	return a, c.post(ctx, "/v1/activations/answer", ActivationAnswer{secret}, &a)
+}
+
 // ChallengeRequest is the body of POST /v1/challenges.
 type ChallengeRequest struct {
 	Renter canon.Hex `json:"renter,omitzero"` // 32 random bytes of a renter

@@ -9,6 +9,8 @@
 // it is the caller's part.
 //
 //	POST /v1/nodes                {"token": "SECRET.FINGERPRINT"}         201 Joined       no credential
+//	POST /v1/activations          ActivationRequest                       201 ActivationOffer  node credential
+//	POST /v1/activations/answer   {"secret": "base64"}                    201 Activated    node credential
 //	POST /v1/challenges           {} or {"renter": "64 hex digits"}       201 Challenged   node credential
 //	POST /v1/evidence             canonical envelope of a bundle          202 Submitted    node credential
 //	GET  /v1/results/{evidence}                                           200 Result       node credential

@@ -217,7 +217,7 @@ func (n *node) challenge() client.Challenged {
 
 // bundle makes the evidence that answers a challenge.
 func (n *node) bundle(ch client.Challenged) ([]byte, error) {
-	b, err := agent.Collect(n.device, n.session.Keys(), ch.Challenge.Digest(), attest.Statement{
+	b, err := agent.Collect([]agent.Device{n.device}, n.session.Keys(), ch.Challenge.Digest(), attest.Statement{
 		Type: attest.StatementType, Agent: worldAgent, BootID: "boot-1", Checkpoint: ch.Checkpoint,
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func data(b byte) (d [64]byte) {
 	return d
 }
 
-func TestSeal(t *testing.T) {
+func TestTake(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		platform platform
@@ -73,8 +73,8 @@ func TestSeal(t *testing.T) {
 		{name: "report and table", platform: honest},
 		{name: "no table", platform: platform{size: 1184}, noTable: true},
 		{name: "paravisor", platform: honest, alter: func(p *faketsm.Provider) { p.Floor = 2 }, wantVMPL: 2},
-		{name: "other provider", platform: honest, alter: func(p *faketsm.Provider) { p.Name = "tdx_guest" },
-			wantErr: `provider "tdx_guest" is not known`},
+		{name: "other provider", platform: honest, alter: func(p *faketsm.Provider) { p.Name = "arm_cca_guest" },
+			wantErr: `provider "arm_cca_guest" is not known`},
 		{name: "short report", platform: platform{size: 1183}, wantErr: "report of 1183 bytes, want 1184"},
 		{name: "large table", platform: platform{size: 1184, table: make([]byte, attest.MaxCertTable+1)}, wantErr: "certificate table of 65537 bytes"},
 		{name: "device fault", platform: platform{size: 1184, err: errors.New("no key")}, wantErr: "input/output error"},
@@ -89,7 +89,7 @@ func TestSeal(t *testing.T) {
 			}
 			both(t, made, func(t *testing.T, p *faketsm.Provider, tsm device.TSM) {
 				want := data(0xa5)
-				c, err := tsm.Seal(want)
+				c, err := tsm.Take(want[:])
 				if left := p.Entries(); len(left) != 0 {
 					t.Errorf("entries left behind: %v", left)
 				}
@@ -149,7 +149,7 @@ func TestRace(t *testing.T) {
 			}
 			both(t, made, func(t *testing.T, p *faketsm.Provider, tsm device.TSM) {
 				want := data(7)
-				c, err := tsm.Seal(want)
+				c, err := tsm.Take(want[:])
 				if left := p.Entries(); len(left) != 0 {
 					t.Errorf("entries left behind: %v", left)
 				}
@@ -176,7 +176,7 @@ func TestManyAtOnce(t *testing.T) {
 		for i := range 8 {
 			wg.Go(func() {
 				want := data(byte(i))
-				c, err := tsm.Seal(want)
+				c, err := tsm.Take(want[:])
 				if err != nil {
 					t.Error(err)
 				} else if out, _ := c.Part("report"); !bytes.Equal(out[0x50:0x90], want[:]) {

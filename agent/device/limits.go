@@ -4,4 +4,9 @@ const (
 	MaxTries     = 5       // takes of one report before a race is given up
 	MaxAttribute = 1 << 20 // bytes read from one attribute
 	MaxText      = 128     // bytes of a text attribute or of the boot id
+
+	// MaxIMAInBundle bounds a list of files, in bytes, that travels in the bundle; of a longer one its digest does.
+	MaxIMAInBundle = 1 << 20
+
+	nvChunk = 512 // bytes of one read of the TPM's memory; some TPMs give no more
 )

@@ -1,5 +1,5 @@
 // Package device is where the agent touches the machine: the report interface of the kernel's Trusted Security Manager
-// (configfs-tsm), the boot id, its own executable.
+// (configfs-tsm), the TPM with its logs, the boot id, its own executable.
 //
 // The root of configfs-tsm is a setting, so that a test's file system can stand in for the kernel; [NewTSM] also takes
 // any configfsi.Client, so that a demonstration needs no file system at all. What is read is returned as received:
@@ -19,14 +19,20 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
 )
 
 // DefaultTSM is where Linux shows configfs-tsm (Documentation/ABI/testing/configfs-tsm-report).
 const DefaultTSM = configfsi.TsmPrefix
 
-// ProviderSEV is the kernel's name of the SEV-SNP guest driver; its outblob is an attestation report, its auxblob the
-// certificate table of the GHCB specification, section 4.1.8.1.
-const ProviderSEV = "sev_guest"
+// The kernel's names of its guest drivers.
+const (
+	// ProviderSEV is that for SEV-SNP: its outblob is an attestation report, its auxblob the certificate table of the GHCB
+	// specification, section 4.1.8.1.
+	ProviderSEV = "sev_guest"
+	// ProviderTDX is that for TDX: its outblob is a quote.
+	ProviderTDX = "tdx_guest"
+)
 
 // TSM asks the kernel for attestation reports. It is safe for concurrent use: every report has an entry of its own.
 type TSM struct {
@@ -70,9 +76,15 @@ func status(r *report.OpenReport) (s Status, err error) {
 	return s, nil
 }
 
-// Seal takes the report of this machine over the given data: a component of class cpu, which covers nothing that is not
-// in the data. A report that raced with another writer of its entry is thrown away and taken anew.
-func (t TSM) Seal(reportData [attest.ReportDataSize]byte) (attest.Component, error) {
+// Class returns the class of its components.
+func (TSM) Class() string { return attest.ClassCPU }
+
+// Take takes the report of this machine over REPORT_DATA: a component of class cpu, which covers nothing that is not in
+// the data. A report that raced with another writer of its entry is thrown away and taken anew.
+func (t TSM) Take(reportData []byte) (attest.Component, error) {
+	if len(reportData) != attest.ReportDataSize {
+		return attest.Component{}, fmt.Errorf("configfs-tsm: REPORT_DATA of %d bytes, want %d", len(reportData), attest.ReportDataSize)
+	}
 	var err error
 	// No pause between tries: the kernel itself waits on the lock of the interface and on a host that throttles.
 	for range MaxTries {
@@ -88,7 +100,7 @@ func (t TSM) Seal(reportData [attest.ReportDataSize]byte) (attest.Component, err
 	return attest.Component{}, fmt.Errorf("%d tries: %w", MaxTries, err)
 }
 
-func take(client configfsi.Client, reportData [attest.ReportDataSize]byte) (c attest.Component, err error) {
+func take(client configfsi.Client, reportData []byte) (c attest.Component, err error) {
 	r, err := report.CreateOpenReport(client)
 	if err != nil {
 		return c, fmt.Errorf("configfs-tsm: %w", err)
@@ -99,19 +111,29 @@ func take(client configfsi.Client, reportData [attest.ReportDataSize]byte) (c at
 	if err != nil {
 		return c, err
 	}
-	if s.Provider != ProviderSEV {
-		return c, fmt.Errorf("configfs-tsm: provider %.80q is not known to this build, want %q", s.Provider, ProviderSEV)
+	switch s.Provider {
+	case ProviderSEV:
+		// The most privileged level that this guest may speak for: under a paravisor that is not 0.
+		if err := r.WriteOption("privlevel", []byte(strconv.FormatUint(uint64(s.Floor), 10))); err != nil {
+			return c, fmt.Errorf("configfs-tsm: %w", err)
+		}
+	case ProviderTDX:
+	default:
+		return c, fmt.Errorf("configfs-tsm: provider %.80q is not known to this build, want %q or %q", s.Provider, ProviderSEV, ProviderTDX)
 	}
-	// The most privileged level that this guest may speak for: under a paravisor that is not 0.
-	if err := r.WriteOption("privlevel", []byte(strconv.FormatUint(uint64(s.Floor), 10))); err != nil {
-		return c, fmt.Errorf("configfs-tsm: %w", err)
-	}
-	if err := r.WriteOption("inblob", reportData[:]); err != nil {
+	if err := r.WriteOption("inblob", reportData); err != nil {
 		return c, fmt.Errorf("configfs-tsm: %w", err)
 	}
 	out, err := r.ReadOption("outblob")
 	if err != nil {
 		return c, fmt.Errorf("configfs-tsm: %w", err)
+	}
+	if s.Provider == ProviderTDX {
+		if len(out) > tdx.MaxQuote {
+			return c, fmt.Errorf("configfs-tsm: quote of %d bytes, at most %d", len(out), tdx.MaxQuote)
+		}
+		return attest.Component{Class: attest.ClassCPU, MediaType: tdx.MediaType, Label: "cpu0",
+			Parts: []attest.Part{{Name: tdx.PartQuote, Data: out}}}, nil
 	}
 	if len(out) != sevsnp.ReportSize {
 		return c, fmt.Errorf("configfs-tsm: report of %d bytes, want %d", len(out), sevsnp.ReportSize)

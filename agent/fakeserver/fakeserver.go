@@ -3,6 +3,7 @@
 package fakeserver
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/x509"
 	"fmt"
@@ -35,6 +36,8 @@ type Server struct {
 	Alter   func(answer any)                  // if set, given each answer before it is sent, as a pointer
 	Bundles []attest.Bundle                   // all that was taken, in order
 
+	Activations []client.ActivationRequest // all that were answered rightly, in order: see [Open]
+
 	now       func() time.Time
 	mu        sync.Mutex
 	keys      map[string]ed25519.PrivateKey // by use
@@ -47,7 +50,19 @@ type Server struct {
 	tiles     map[string][]byte
 	tails     map[string]ledger.Tail
 	asked     map[canon.Digest]attest.Challenge // open challenges
+	offered   *offer                            // open activation, or nil
 	submitted map[canon.Digest]*submission
+}
+
+type offer struct {
+	request client.ActivationRequest
+	secret  []byte
+}
+
+// Open opens a credential of this verifier: the secret is its digest, so that a fake TPM needs no keys.
+func Open(credential []byte) []byte {
+	d := canon.Sum(credential)
+	return d[:]
 }
 
 type submission struct {
@@ -82,6 +97,8 @@ func Start(t testing.TB, now func() time.Time) *Server {
 	s.append(ledger.KindKeyset, ledger.StreamServer, canon.Sum([]byte("keyset")))
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/nodes", s.join)
+	mux.HandleFunc("POST /v1/activations", s.activate)
+	mux.HandleFunc("POST /v1/activations/answer", s.activated)
 	mux.HandleFunc("POST /v1/challenges", s.challenge)
 	mux.HandleFunc("POST /v1/evidence", s.evidence)
 	mux.HandleFunc("GET /v1/results/{evidence}", s.result)
@@ -176,6 +193,30 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) {
 	s.joined = true
 	s.answer(w, http.StatusCreated, &client.Joined{Node: Node, Credential: credential, Origin: s.URL,
 		ResultKey: s.spki[ledger.UseResult], LogKey: s.logKey})
+}
+
+func (s *Server) activate(w http.ResponseWriter, r *http.Request) {
+	o := offer{}
+	if err := json.UnmarshalRead(r.Body, &o.request); err != nil || len(o.request.EKCertificate) == 0 {
+		refuse(w, &client.Problem{Status: http.StatusForbidden, Code: "activation", Detail: "no endorsement certificate"})
+		return
+	}
+	credential := s.draw()
+	o.secret = Open(credential[:])
+	s.offered = &o
+	s.answer(w, http.StatusCreated, &client.ActivationOffer{CredentialBlob: credential[:], EncryptedSecret: []byte{}, Expires: canon.At(s.now().Add(s.Life))})
+}
+
+func (s *Server) activated(w http.ResponseWriter, r *http.Request) {
+	var a client.ActivationAnswer
+	o := s.offered
+	s.offered = nil
+	if err := json.UnmarshalRead(r.Body, &a); err != nil || o == nil || !bytes.Equal(a.Secret, o.secret) {
+		refuse(w, &client.Problem{Status: http.StatusForbidden, Code: "activation", Detail: "another secret"})
+		return
+	}
+	s.Activations = append(s.Activations, o.request)
+	s.answer(w, http.StatusCreated, &client.Activated{EK: canon.Sum(o.request.EKPublic), AK: o.request.AKPublic})
 }
 
 func (s *Server) challenge(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ challenge: 64 hex digits. The session keys are drawn for this bundle and forgott
 		Example: "  assay-agent collect --nonce $(openssl rand -hex 32) > bundle.json",
 		Args:    cobra.NoArgs,
 	}
-	tsm := tsmFlag(c)
+	devices := addDeviceFlags(c)
 	nonce := c.Flags().String("nonce", "", "N, 64 hex digits (required)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		challenge, err := canon.ParseDigest(*nonce)
@@ -41,7 +41,7 @@ challenge: 64 hex digits. The session keys are drawn for this bundle and forgott
 		if err != nil {
 			return err
 		}
-		bundle, err := agent.Collect(device.OpenTSM(*tsm), session.Keys(), challenge,
+		bundle, err := agent.Collect(devices.open(), session.Keys(), challenge,
 			attest.Statement{Type: attest.StatementType, Agent: self, BootID: boot})
 		if err != nil {
 			return hinted(err, "assay-agent doctor says what is missing")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/assay-network/assay/agent/device"
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/client"
 )
 
@@ -22,17 +25,19 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what this machine could prove and what is missing",
 		Long: `Looks at everything that the agent needs, one line each: ok or missing, and below what is missing how to fix it. The
-last line names the hardware tier in reach: H0 self-reported, H2 CPU TEE attested. It takes a report and throws it away.
-It exits 0 whatever it finds: finding out is its job.`,
+last line names the hardware tier in reach: H0 self-reported, H2 CPU TEE attested; a TPM alone shows whose hardware it is
+and what was booted, and keeps nobody out. It takes evidence and throws it away. It exits 0 whatever it finds: finding
+out is its job.`,
 		Args: cobra.NoArgs,
 	}
-	state, tsm := stateFlag(c), tsmFlag(c)
+	state, devices := stateFlag(c), addDeviceFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d := doctor{c.OutOrStdout()}
 		tier := "H0 self-reported"
-		if d.tee(*tsm) {
+		if d.tee(devices.tsm) {
 			tier = "H2 CPU TEE attested"
 		}
+		d.tpm(devices)
 		d.host()
 		d.joined(c.Context(), *state)
 		_, err := fmt.Fprintf(d.out, "hardware tier in reach: %s\n", tier)
@@ -59,30 +64,38 @@ func (d doctor) tee(root string) bool {
 		return false
 	}
 	if _, err := os.Stat(filepath.Join(root, "report")); err != nil {
-		d.missing("configfs-tsm", err, "load the driver of the guest: modprobe sev-guest")
+		d.missing("configfs-tsm", err, "load the driver of the guest: modprobe sev-guest, or tdx-guest")
 		return false
 	}
 	d.ok("configfs-tsm", "%s", root)
 	t := device.OpenTSM(root)
 	s, err := t.Status()
 	if err != nil {
-		d.missing("provider", err, "start this machine as a SEV-SNP guest, load sev-guest, and run as root")
+		d.missing("provider", err, "start this machine as an SEV-SNP or TDX guest, load its driver, and run as root")
 		return false
 	}
-	if s.Provider != device.ProviderSEV {
-		d.missing("provider", fmt.Errorf("%q is not known to this build", s.Provider), "use a SEV-SNP guest, or a newer agent")
+	switch s.Provider {
+	case device.ProviderSEV:
+		d.ok("provider", "%s, VMPL %d", s.Provider, s.Floor)
+	case device.ProviderTDX:
+		d.ok("provider", "%s", s.Provider)
+	default:
+		d.missing("provider", fmt.Errorf("%q is not known to this build", s.Provider), "use an SEV-SNP or TDX guest, or a newer agent")
 		return false
 	}
-	d.ok("provider", "%s, VMPL %d", s.Provider, s.Floor)
 	var data [attest.ReportDataSize]byte
 	if _, err := rand.Read(data[:]); err != nil {
 		d.missing("report", err, "the kernel gives no randomness")
 		return false
 	}
-	c, err := t.Seal(data)
+	c, err := t.Take(data[:])
 	if err != nil {
-		d.missing("report", err, "the firmware or the host refuses reports: look into the kernel's log for sev-guest")
+		d.missing("report", err, "the firmware or the host refuses reports: look into the kernel's log for "+s.Provider)
 		return false
+	}
+	if quote, ok := c.Part(tdx.PartQuote); ok {
+		d.ok("quote", "%d bytes", len(quote))
+		return true
 	}
 	report, _ := c.Part(sevsnp.PartReport)
 	d.ok("report", "%d bytes", len(report))
@@ -92,6 +105,56 @@ func (d doctor) tee(root string) bool {
 		d.ok("certificates", "none from the host: the verifier asks AMD")
 	}
 	return true
+}
+
+// tpm looks at the TPM that the agent would use, and at the logs that say what was measured into it.
+func (d doctor) tpm(devices *deviceFlags) {
+	t, ok := devices.openTPM()
+	if !ok {
+		why := "there is none at " + device.DefaultTPM
+		if devices.tpm.Device == noTPM || devices.tee() {
+			why = "left alone: name one with --tpm to show it too"
+		}
+		d.ok("TPM", "%s", why)
+		return
+	}
+	epoch, err := t.Epoch()
+	if err != nil {
+		d.missing("TPM", err, "let this program read and write the TPM: run as root, or as a member of the group tss")
+		return
+	}
+	d.ok("TPM", "%s", epoch)
+	e, err := t.Endorsement()
+	if err != nil {
+		d.missing("TPM keys", err, "clear the passwords of the owner and endorsement hierarchies, or take the TPM's own keys away")
+		return
+	}
+	if len(e.Certificate) == 0 {
+		d.missing("EK certificate", errors.New("the maker put none into the TPM"), "use a TPM whose maker certifies its keys: a verifier cannot tell this one from a program")
+	} else {
+		d.ok("EK certificate", "%d bytes", len(e.Certificate))
+	}
+	c, err := t.Take(make([]byte, 32))
+	if err != nil {
+		d.missing("TPM quote", err, "have the TPM's bank of SHA-256 active: the firmware's setup chooses it")
+		return
+	}
+	quote, _ := c.Part(tpm.PartQuote)
+	d.ok("TPM quote", "%d bytes", len(quote))
+	if log, ok := c.Part(tpm.PartEventLog); ok {
+		d.ok("boot log", "%d bytes", len(log))
+	} else {
+		d.missing("boot log", errors.New("no such file, or empty"), "mount -t securityfs none /sys/kernel/security, or name the log with --event-log")
+	}
+	list, whole := c.Part(tpm.PartIMA)
+	switch _, long := c.Part(tpm.PartIMADigest); {
+	case whole:
+		d.ok("file list", "%d bytes", len(list))
+	case long:
+		d.missing("file list", fmt.Errorf("more than %d bytes", device.MaxIMAInBundle), "measure fewer files, or restart this machine: a list beyond that is not sent")
+	default:
+		d.missing("file list", errors.New("no such file, or empty"), "boot with ima_policy=tcb, or name the list with --ima")
+	}
 }
 
 func (d doctor) host() {

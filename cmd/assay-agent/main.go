@@ -15,8 +15,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/assay-network/assay/agent/device"
 )
 
 const (
@@ -92,8 +90,4 @@ func command() *cobra.Command {
 
 func stateFlag(c *cobra.Command) *string {
 	return c.Flags().String("state", defaultState, "folder of the node credential and the last checkpoint")
-}
-
-func tsmFlag(c *cobra.Command) *string {
-	return c.Flags().String("tsm", device.DefaultTSM, "root of configfs-tsm")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +12,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/assay-network/assay/agent/device"
 	"github.com/assay-network/assay/agent/device/faketsm"
 	"github.com/assay-network/assay/agent/device/faketsm/tsmfs"
+	"github.com/assay-network/assay/agent/device/swtpm"
 	"github.com/assay-network/assay/agent/fakeserver"
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
@@ -34,13 +37,23 @@ func (machine) Report(reportData [64]byte, vmpl int) ([]byte, []byte, error) {
 }
 
 // TestScripts runs the dialogues in testdata. Each has a machine of its own under $TSM, one of another kind under
-// $OTHERTSM, and a verifier at $URL that takes $TOKEN and gives the verdict that the script is named after, or accept.
+// $OTHERTSM, a TPM at $TPM with its logs $EVENTLOG and $IMA where swtpm is installed, and a verifier at $URL that takes $TOKEN and gives the verdict that the script is named after, or accept.
 func TestScripts(t *testing.T) {
 	other := faketsm.New(machine{})
-	other.Name = "tdx_guest"
+	other.Name = "arm_cca_guest"
 	tsm, otherTSM := tsmfs.Mount(t, faketsm.New(machine{})), tsmfs.Mount(t, other)
+	var tpm device.TPMConfig
+	if swtpm.Missing() == "" {
+		tpm = startTPM(t)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
+		Condition: func(name string) (bool, error) {
+			if name != "swtpm" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return tpm.Device != "", nil
+		},
 		Setup: func(env *testscript.Env) error {
 			s := fakeserver.Start(t, time.Now)
 			given, once := make(chan struct{}), sync.Once{}
@@ -49,6 +62,12 @@ func TestScripts(t *testing.T) {
 					if strings.Contains(filepath.Base(env.WorkDir), outcome) {
 						s.Outcome = outcome
 					}
+				}
+				s.Refuse = func(path string) *client.Problem {
+					if path == "/v1/activations" { // it cannot make credentials for a real TPM
+						return &client.Problem{Status: 403, Code: "activation", Detail: "not this maker"}
+					}
+					return nil
 				}
 				s.Alter = func(answer any) {
 					if r, ok := answer.(*client.Result); ok && r.Result != nil {
@@ -61,6 +80,9 @@ func TestScripts(t *testing.T) {
 			foreign.Fingerprint[0] ^= 1
 			env.Setenv("TSM", tsm)
 			env.Setenv("OTHERTSM", otherTSM)
+			env.Setenv("TPM", tpm.Device)
+			env.Setenv("EVENTLOG", tpm.EventLog)
+			env.Setenv("IMA", tpm.IMA)
 			env.Setenv("URL", s.URL)
 			env.Setenv("TOKEN", s.Token.String())
 			env.Setenv("FOREIGN", foreign.String())
@@ -68,6 +90,24 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"bundle": bundle, "exits": exits, "decided": decided},
 	})
+}
+
+// startTPM boots a machine with a TPM, until the test ends.
+func startTPM(t *testing.T) device.TPMConfig {
+	dir, err := os.MkdirTemp("", "tpm") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	m, err := swtpm.New(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Off() })
+	if err := m.Boot(t.Context(), []byte("the agent")); err != nil {
+		t.Fatal(err)
+	}
+	return m.TPM()
 }
 
 // bundle FILE NONCE: the file is a signed bundle in canonical bytes whose seal covers the nonce, its keys and statement.

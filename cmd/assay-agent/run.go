@@ -28,14 +28,14 @@ begins a round at once. With --once it does one round, prints the verdict and it
 1 for reject, 3 for undecided.`,
 		Args: cobra.NoArgs,
 	}
-	state, tsm := stateFlag(c), tsmFlag(c)
+	state, devices := stateFlag(c), addDeviceFlags(c)
 	interval := c.Flags().Duration("interval", agent.DefaultInterval, "longest time between two rounds")
 	metrics := c.Flags().String("metrics", "", "loopback `HOST:PORT` that serves Prometheus metrics (default: none)")
 	once := c.Flags().Bool("once", false, "do one round and exit by its verdict")
 	c.MarkFlagsMutuallyExclusive("once", "metrics")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-		a, err := newAgent(*state, *tsm, *interval, logger)
+		a, err := newAgent(*state, devices.open(), *interval, logger)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func forward(ctx context.Context, signals <-chan os.Signal, requests chan<- stru
 	}
 }
 
-func newAgent(state, tsm string, interval time.Duration, logger *slog.Logger) (*agent.Agent, error) {
+func newAgent(state string, devices []agent.Device, interval time.Duration, logger *slog.Logger) (*agent.Agent, error) {
 	store := agent.OpenStore(state)
 	node, err := store.Node()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ func newAgent(state, tsm string, interval time.Duration, logger *slog.Logger) (*
 		return nil, err
 	}
 	return agent.New(agent.Config{
-		Node: node, Store: store, Server: server, Log: server.Mirror(), Device: device.OpenTSM(tsm), Executable: self,
+		Node: node, Store: store, Server: server, Log: server.Mirror(), Devices: devices, Executable: self,
 		BootID:   func() (string, error) { return device.BootID(device.DefaultBootID) },
 		Interval: interval, Random: rand.Reader, Now: time.Now, After: time.After, Logger: logger,
 	})

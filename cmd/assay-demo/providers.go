@@ -196,7 +196,7 @@ func (d *demo) join(ctx context.Context, s *server.Server, amd *mint.AMD, p prov
 		p.change(amd, platform)
 	}
 	a, err := agent.New(agent.Config{
-		Node: node, Store: store, Server: member, Log: member.Mirror(), Device: device.NewTSM(faketsm.New(platform).Client()),
+		Node: node, Store: store, Server: member, Log: member.Mirror(), Devices: []agent.Device{device.NewTSM(faketsm.New(platform).Client())},
 		Executable: canon.Sum(agentExecutable), BootID: func() (string, error) { return "boot of " + p.name, nil },
 		Random: rand.Reader, Now: d.now, After: time.After, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -68,9 +68,11 @@ func newHost(t testing.TB, measurement [48]byte, agentExe []byte) *host {
 	return h
 }
 
-// Seal makes the host the agent's device.
-func (h *host) Seal(reportData [attest.ReportDataSize]byte) (attest.Component, error) {
-	report, table, err := h.platform.Report(reportData, int(h.platform.Fields.VMPL))
+// Class and Take make the host the agent's device.
+func (h *host) Class() string { return attest.ClassCPU }
+
+func (h *host) Take(reportData []byte) (attest.Component, error) {
+	report, table, err := h.platform.Report([attest.ReportDataSize]byte(reportData), int(h.platform.Fields.VMPL))
 	if err != nil {
 		return attest.Component{}, err
 	}
@@ -101,7 +103,7 @@ func (h *host) writeFiles(dir string) error {
 		return err
 	}
 	challenge := testChallenge()
-	b, err := agent.Collect(h, session.Keys(), challenge.Digest(), attest.Statement{
+	b, err := agent.Collect([]agent.Device{h}, session.Keys(), challenge.Digest(), attest.Statement{
 		Type: attest.StatementType, Agent: canon.Sum(h.agentExe), BootID: "boot-1",
 	})
 	if err != nil {
