@@ -14,6 +14,9 @@ const (
 	subjectSet  = "set"
 )
 
+// subjectCPU is the CPU of a recording that has one.
+const subjectCPU = attest.ClassCPU + ":0"
+
 // Appraise judges opened evidence. Independent checks all run and all report.
 //
 // It does not decide whether a challenge is still open or was used before: whoever issued it knows. It takes reference
@@ -104,7 +107,11 @@ func (r *run) judgeComponent(c component) (part claim.Set, f attest.Finding) {
 			part.Unknown(rm.name+".structure", c.subject, claim.Because(claim.Internal, "this build failed on the component; the evidence is not to blame"))
 		}
 	}()
-	f = rm.appraise(c.Component, c.subject, r.c, r.asked(c), &part)
+	if rec := r.o.recording; rec != nil && c.Class == attest.ClassTPM {
+		f = rec.Appraise(c.subject, subjectCPU, r.c, r.asked(c), &part)
+	} else {
+		f = rm.appraise(c.Component, c.subject, r.c, r.asked(c), &part)
+	}
 	return part, f
 }
 

@@ -15,12 +15,6 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 )
 
-// Roots of a measurement: who measured.
-const (
-	rootTEE = "tee" // a CPU TEE, of its guest
-	rootTPM = "tpm" // a TPM, of what the machine told it; root on the host can lend it
-)
-
 // imaRegister holds the kernel's list of files; registers from dynamicRegister on are not of the boot.
 const (
 	imaRegister     = 10
@@ -52,7 +46,8 @@ func (r *run) judgeMeasured() {
 	r.judgeLaunched(f)
 }
 
-// measuring returns the component whose word counts for the guest: the seal, in a raw file the only one.
+// measuring returns the component whose word counts for the guest: the seal, in a raw file the first that measures. A
+// recording's TPM stands before its CPU: the guest's software is in the TPM's registers.
 func (r *run) measuring() (finding, bool) {
 	i := slices.IndexFunc(r.findings, func(f finding) bool {
 		return f.Measured != "" && (r.o.bundle == nil || f.Label == r.o.bundle.Seal)
@@ -63,11 +58,15 @@ func (r *run) measuring() (finding, bool) {
 	return r.findings[i], true
 }
 
-// value is one thing that a guest measured to.
+// value is one thing that a guest measured to, and what the reference values say of it.
 type value struct {
 	name  string // for people
 	bytes []byte
 	of    func(attest.Reference) []byte // the reference's word of it, nil where it says nothing
+
+	stated  bool // a reference speaks of it
+	known   bool // and says what it is
+	covered bool // and all else that it says is so
 }
 
 // launchValues are what must be listed before a guest of a CPU TEE is known: MEASUREMENT of SEV-SNP; of TDX MRTD and the
@@ -76,11 +75,11 @@ func launchValues(f finding) []value {
 	measurement := func(v attest.Reference) []byte { return v.Measurement }
 	switch f.Format {
 	case sevsnp.Format:
-		return []value{{"MEASUREMENT", f.Measurement, measurement}}
+		return []value{{name: "MEASUREMENT", bytes: f.Measurement, of: measurement}}
 	case tdx.Format:
-		values := []value{{"MRTD", f.Measurement, measurement}}
+		values := []value{{name: "MRTD", bytes: f.Measurement, of: measurement}}
 		for i, reg := range f.Registers[:min(3, len(f.Registers))] {
-			values = append(values, value{"RTMR" + strconv.Itoa(i), reg, func(v attest.Reference) []byte { return v.Register(i) }})
+			values = append(values, value{name: "RTMR" + strconv.Itoa(i), bytes: reg, of: func(v attest.Reference) []byte { return v.Register(i) }})
 		}
 		return values
 	}
@@ -103,45 +102,67 @@ func grounds(matched []match) (lists []string) {
 	return lists
 }
 
-// judgeLaunched compares launch values. A reference counts where all that it states is equal; several may cover the
-// guest together, one the platform's firmware, another the kernel that runs on it.
+// judgeLaunched compares launch values. A reference counts where all that it states is equal, also of registers that no
+// launch needs; several may cover the guest together, one the platform's firmware, another the kernel that runs on it.
 func (r *run) judgeLaunched(f finding) {
 	values := launchValues(f)
-	covered, stated := make([]bool, len(values)), make([]bool, len(values))
 	var matched []match
 	for list, v := range r.references(f.Format) {
 		equal, some := true, false
-		for i, x := range values {
+		for i := range values {
+			x := &values[i]
 			if word := x.of(v); word != nil {
-				some, stated[i] = true, true
-				equal = equal && bytes.Equal(word, x.bytes)
+				same := bytes.Equal(word, x.bytes)
+				some, x.stated, x.known, equal = true, true, x.known || same, equal && same
 			}
+		}
+		for _, reg := range v.Registers {
+			equal = equal && reg.Index >= 0 && reg.Index < len(f.Registers) && bytes.Equal(reg.Value, f.Registers[reg.Index])
 		}
 		if !equal || !some {
 			continue
 		}
 		matched = append(matched, match{v.Agent, list})
-		for i, x := range values {
-			covered[i] = covered[i] || x.of(v) != nil
+		for i := range values {
+			values[i].covered = values[i].covered || values[i].of(v) != nil
 		}
 	}
-	for i, x := range values {
-		switch {
-		case covered[i]:
-		case stated[i]:
-			r.set.Contradict("guest.measured", subjectNode, "", claim.Because(claim.NotListed, "%s %s is no reference value", x.name, hex.EncodeToString(x.bytes)))
-			r.set.Unknown("agent.measured", subjectNode, claim.RestsOn+" guest.measured")
-			return
-		default:
-			why := claim.Because(claim.NoReference, "the appraiser has no reference value for %s of a %s guest", x.name, f.Format)
-			r.set.Unknown("guest.measured", subjectNode, why)
-			r.set.Unknown("agent.measured", subjectNode, why)
-			return
-		}
+	switch why := unlisted(f.Format, values); {
+	case why.Code() == claim.NotListed:
+		r.set.Contradict("guest.measured", subjectNode, "", why)
+		r.set.Unknown("agent.measured", subjectNode, claim.RestsOn+" guest.measured")
+		return
+	case why != "":
+		r.set.Unknown("guest.measured", subjectNode, why)
+		r.set.Unknown("agent.measured", subjectNode, why)
+		return
 	}
 	basis := append([]string{f.Measured + "@" + f.subject}, grounds(matched)...)
-	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTEE, Basis: basis})
-	r.judgeAgent(rootTEE, matched)
+	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: attest.RootTEE, Basis: basis})
+	r.judgeAgent(attest.RootTEE, matched)
+}
+
+// unlisted says why reference values do not cover a guest, or nothing.
+func unlisted(format string, values []value) claim.Reason {
+	if len(values) == 0 {
+		return claim.Because(claim.Internal, "this build does not know what a %s guest measures to", format)
+	}
+	for _, x := range values {
+		if x.stated && !x.known {
+			return claim.Because(claim.NotListed, "%s %s is no reference value", x.name, hex.EncodeToString(x.bytes))
+		}
+	}
+	for _, x := range values {
+		if !x.stated {
+			return claim.Because(claim.NoReference, "the appraiser has no reference value for %s of a %s guest", x.name, format)
+		}
+	}
+	for _, x := range values {
+		if !x.covered {
+			return claim.Because(claim.NotListed, "%s %s is a reference value of other guests, none of which is this one", x.name, hex.EncodeToString(x.bytes))
+		}
+	}
+	return ""
 }
 
 // judgeAgent looks for the agent among the matched references: the one that the statement names, in a raw file any.
@@ -213,12 +234,16 @@ func (r *run) judgeBooted(f finding) {
 	if boot.IMA == f.Measured {
 		basis = slices.Delete(basis, 1, 2)
 	}
-	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: rootTPM, Basis: basis})
+	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: boot.Root, Basis: basis})
 	// The agent is measured where the kernel read it: its file stands in the list.
-	ran := slices.DeleteFunc(matched, func(m match) bool {
+	ran := slices.DeleteFunc(slices.Clone(matched), func(m match) bool {
 		return !slices.ContainsFunc(boot.Files, func(file attest.File) bool { return bytes.Equal(file.Digest, m.agent[:]) })
 	})
-	r.judgeAgent(rootTPM, ran)
+	if named := slices.ContainsFunc(matched, func(m match) bool { return !m.agent.IsZero() }); named && len(ran) == 0 {
+		r.set.Unknown("agent.measured", subjectNode, claim.Because(claim.EvidenceMissing, "the list of the files that the kernel read has no agent that a reference value names"))
+		return
+	}
+	r.judgeAgent(boot.Root, ran)
 }
 
 func replayed(registers []int) bool {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/cloud/gcp"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 	"github.com/assay-network/assay/attest/tpm"
@@ -22,10 +23,11 @@ const (
 	TypeSEVSNP = "sev-snp"
 	TypeTDX    = "tdx"
 	TypeTPM    = "tpm"
+	TypeGCP    = "gcp-vtpm"
 )
 
 // Types returns the evidence types that this build reads.
-func Types() []string { return []string{TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM} }
+func Types() []string { return []string{TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP} }
 
 // Opened is evidence that was read but not judged.
 type Opened struct {
@@ -33,7 +35,8 @@ type Opened struct {
 	bundle     *attest.Bundle
 	signed     bool // by the session key that the bundle names
 	components []component
-	fault      error // why the file is no evidence; components is then empty
+	recording  *gcp.Recording // where the components are a recording's
+	fault      error          // why the file is no evidence; components is then empty
 }
 
 type component struct {
@@ -49,11 +52,11 @@ func Open(typ string, data []byte) (*Opened, error) {
 	switch typ {
 	case TypeAny:
 		if typ = detect(data); typ == TypeAny {
-			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, an SEV-SNP report (%d bytes, raw or hex), a TDX quote (raw, hex or base64), or a TPM quote in JSON",
+			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, an SEV-SNP report (%d bytes, raw or hex), a TDX quote (raw, hex or base64), a TPM quote in JSON, or a recording of a GCP vTPM",
 				len(data), strconv.QuoteToASCII(string(data[:min(len(data), 16)])), sevsnp.ReportSize)
 			return o, nil
 		}
-	case TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM:
+	case TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP:
 	default:
 		return nil, fmt.Errorf("evidence type %q is not known to this build: want %q", typ, Types())
 	}
@@ -79,6 +82,17 @@ func Open(typ string, data []byte) (*Opened, error) {
 			return o, nil
 		}
 		o.openRaw(c)
+	case TypeGCP:
+		r, err := gcp.Read(data)
+		if err != nil {
+			o.fault = err
+			return o, nil
+		}
+		o.recording = &r
+		o.openRaw(r.TPM)
+		if r.CPU != nil {
+			o.openRaw(*r.CPU)
+		}
 	}
 	return o, nil
 }
@@ -93,6 +107,8 @@ func detect(data []byte) string {
 		return TypeBundle
 	case isQuote:
 		return TypeTDX
+	case gcp.Recognize(data):
+		return TypeGCP
 	case isHexReport(data), len(data) == sevsnp.ReportSize:
 		return TypeSEVSNP
 	case len(data) > sevsnp.ReportSize && binary.LittleEndian.Uint32(data) < 16:
@@ -126,8 +142,10 @@ func (o *Opened) openReport(data []byte) {
 	o.openRaw(c)
 }
 
-// openRaw takes a vendor's file as the one component there is.
-func (o *Opened) openRaw(c attest.Component) { o.components = []component{{c, c.Class + ":0"}} }
+// openRaw takes a component of a vendor's file, the one of its class.
+func (o *Opened) openRaw(c attest.Component) {
+	o.components = append(o.components, component{c, c.Class + ":0"})
+}
 
 func (o *Opened) openBundle(data []byte) {
 	env, err := ledger.ParseEnvelope(bytes.TrimSuffix(data, []byte("\n")))

@@ -13,6 +13,8 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/cloud/gcp"
+	"github.com/assay-network/assay/attest/eventlog"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 	"github.com/assay-network/assay/attest/tpm"
@@ -60,7 +62,7 @@ func (a Appraisal) Canonical() ([]byte, error) { return canon.Marshal(a) }
 
 // VendorRoots returns the pinned roots of every format: the root set that judges by default.
 func VendorRoots() attest.Roots {
-	roots, err := attest.NewRoots(slices.Concat(sevsnp.VendorRoots(), tdx.VendorRoots(), tpm.VendorRoots())...)
+	roots, err := attest.NewRoots(slices.Concat(sevsnp.VendorRoots(), tdx.VendorRoots(), tpm.VendorRoots(), gcp.VendorRoots())...)
 	if err != nil {
 		panic("verifier: internal error: " + err.Error())
 	}
@@ -82,5 +84,5 @@ var rooms = map[string]room{
 }
 
 func roomRules() []RoomRules {
-	return []RoomRules{{"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
+	return []RoomRules{{"eventlog", eventlog.Rules}, {"gcp", gcp.Rules}, {"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
 }

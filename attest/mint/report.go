@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/sha512"
 	"encoding/asn1"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/big"
@@ -90,15 +89,15 @@ type TableEntry struct {
 // of zeros, then the certificates in the same order.
 func CertTable(entries ...TableEntry) []byte {
 	const entrySize = 24
-	head := make([]byte, 0, (len(entries)+1)*entrySize)
-	var body []byte
+	var certs [][]byte
 	for _, e := range entries {
-		head = append(head, guid(e.GUID)...)
-		head = binary.LittleEndian.AppendUint32(head, uint32(cap(head)+len(body)))
-		head = binary.LittleEndian.AppendUint32(head, uint32(len(e.DER)))
-		body = append(body, e.DER...)
+		certs = append(certs, e.DER)
 	}
-	return append(append(head, make([]byte, entrySize)...), body...)
+	table := sevsnp.EncodeTable(certs)
+	for i, e := range entries {
+		copy(table[i*entrySize:], guid(e.GUID))
+	}
+	return table
 }
 
 // VCEKTable returns the table of a host that was given its VCEK: VCEK, ASK, ARK.

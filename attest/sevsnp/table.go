@@ -42,6 +42,20 @@ func ParseTable(table []byte) (certs [][]byte, err error) {
 	}
 }
 
+// EncodeTable writes a certificate table: the entries, an entry of zeros, the certificates in the same order. Its GUIDs
+// are zero; this package looks at none.
+func EncodeTable(certs [][]byte) []byte {
+	at := entrySize * (len(certs) + 1)
+	table := make([]byte, at)
+	for i, c := range certs {
+		entry := table[i*entrySize:]
+		le.PutUint32(entry[guidSize:], uint32(at))
+		le.PutUint32(entry[guidSize+4:], uint32(len(c)))
+		table, at = append(table, c...), at+len(c)
+	}
+	return table
+}
+
 // ReadCertificates reads a file of certificates in any of the forms that hosts and AMD hand out: a certificate table,
 // PEM, or one DER certificate.
 func ReadCertificates(data []byte) ([][]byte, error) {

@@ -23,7 +23,6 @@ const (
 	lapsed         = "lapsed"          // a date has passed
 	notYetValid    = "not-yet-valid"   // a date has not come
 	badSignature   = "bad-signature"   //
-	weakHash       = "weak-hash"       // SHA-1
 	revoked        = "revoked"         //
 	badAttributes  = "bad-attributes"  // the key may do what an attestation key must not
 	notQuote       = "not-a-quote"     // a TPM did not make it, or it is something else
@@ -36,12 +35,20 @@ const (
 	absent         = "absent"          // the machine measured nothing
 )
 
+// WeakHash is the reason code of what rests on SHA-1.
+const WeakHash = "weak-hash"
+
 // Tie is a binding that another room found: an attestation key named by evidence that is not the TPM's own, such as the
 // sealed report of a CPU.
 type Tie struct {
 	AK    canon.Digest // SHA-256 of the key's SubjectPublicKeyInfo, see [KeyDigest]
 	Value string       // of tpm.ak-bound: tee
+	Root  string       // whose word the TPM's registers are, where no certificate says that it is a cloud's
 	Basis []string     // claims that the tie rests on
+
+	// Attributes says that the evidence vouches for the key's attributes too, where its public area is not shown: whoever
+	// made the TPM, such as a paravisor, names the key as one that signs nothing but what that TPM says.
+	Attributes bool
 }
 
 // claims is how many an appraisal makes.
@@ -62,6 +69,7 @@ func AppraiseTied(comp attest.Component, subject string, c *attest.Case, asked a
 	}
 	*set = slices.Grow(*set, claims)
 	set.Affirm("tpm.structure", subject, kindOf(a.ak.key))
+	a.boot.Root = attest.RootTPM
 	a.judgeAttributes()
 	a.judgeSignature()
 	a.judgeQuote()
@@ -179,6 +187,10 @@ func (a *appraisal) read(comp attest.Component) error {
 func (a *appraisal) judgeAttributes() {
 	const id = "tpm.ak-attributes"
 	p := a.ak.public
+	if i := slices.IndexFunc(a.ties, func(t Tie) bool { return t.Attributes && t.AK == a.ak.digest() }); p == nil && i >= 0 {
+		a.set.Add(claim.Claim{ID: id, Subject: a.subject, Status: claim.Affirmed, Basis: a.ties[i].Basis})
+		return
+	}
 	if p == nil {
 		a.set.Unknown(id, a.subject, claim.Because(claim.EvidenceMissing, "the attestation key is shown without its public area (TPMT_PUBLIC), where its attributes stand"))
 		return
@@ -226,7 +238,7 @@ func (a *appraisal) judgeSignature() {
 	case !ok:
 		a.set.Contradict(id, a.subject, scheme, claim.Because(badSignature, "the quote's bytes are not signed by this attestation key"))
 	case !a.signature.Hash.Strong():
-		a.set.Contradict(id, a.subject, scheme, claim.Because(weakHash, "the signature is over a digest of %s, want SHA-256 or stronger", a.signature.Hash))
+		a.set.Contradict(id, a.subject, scheme, claim.Because(WeakHash, "the signature is over a digest of %s, want SHA-256 or stronger", a.signature.Hash))
 	default:
 		a.set.Affirm(id, a.subject, scheme)
 	}
@@ -277,6 +289,7 @@ func (a *appraisal) judgeEK() {
 		return
 	}
 	ch := prove(a.ekCerts, ekLeaf, a.c)
+	a.root(ch)
 	why, contradicted := ch.reason(ekLeaf.word, a.c.At)
 	switch digest := ch.leaf.digest; {
 	case digest.IsZero():
@@ -336,6 +349,9 @@ func (a *appraisal) judgeBound() {
 			return
 		}
 	}
+	if len(a.ties) > 0 && a.ties[0].Root != "" {
+		a.boot.Root = a.ties[0].Root
+	}
 	if len(a.akCerts) > 0 {
 		a.judgeAKCertificate()
 		return
@@ -359,6 +375,7 @@ func (a *appraisal) judgeBound() {
 
 func (a *appraisal) judgeAKCertificate() {
 	ch := prove(a.akCerts, akLeaf, a.c)
+	a.root(ch)
 	why, contradicted := ch.reason(akLeaf.word, a.c.At)
 	if ch.leaf.key != nil && ch.leaf.digest != a.ak.digest() {
 		why, contradicted = claim.Because(claim.Mismatch, "the attestation key certificate is for another key"), true
@@ -366,7 +383,18 @@ func (a *appraisal) judgeAKCertificate() {
 	if ch.missing {
 		a.needs = append(a.needs, attest.Need{Kind: attest.KindTPMCertificate, For: a.subject, Source: ch.source, Why: "the issuer of the attestation key certificate"})
 	}
-	a.set.Add(claim.Claim{ID: "tpm.ak-bound", Subject: a.subject, Status: status(why, contradicted), Value: "certificate", Reason: why, From: ch.window.From, Until: ch.window.Until})
+	value, basis := "certificate", []string(nil)
+	if len(a.ties) > 0 {
+		value, basis = a.ties[0].Value, a.ties[0].Basis // the stronger of two that both hold
+	}
+	a.set.Add(claim.Claim{ID: "tpm.ak-bound", Subject: a.subject, Status: status(why, contradicted), Value: value, Basis: basis, Reason: why, From: ch.window.From, Until: ch.window.Until})
+}
+
+// root takes note of whose TPMs a certificate is for.
+func (a *appraisal) root(ch chain) {
+	if ch.host {
+		a.boot.Root = attest.RootHostVTPM
+	}
 }
 
 // identities names the TPM by its endorsement key. A key that is bound in another way says nothing of an endorsement key
@@ -417,7 +445,7 @@ func (a *appraisal) judgeSelection() {
 	case len(quoted) == 0:
 		a.set.Contradict(id, a.subject, "", claim.Because(absent, "the quote selects no register"))
 	case !strong:
-		a.set.Contradict(id, a.subject, value, claim.Because(weakHash, "no register of a bank of SHA-256 or stronger is quoted"))
+		a.set.Contradict(id, a.subject, value, claim.Because(WeakHash, "no register of a bank of SHA-256 or stronger is quoted"))
 	default:
 		a.set.Affirm(id, a.subject, value)
 	}

@@ -21,8 +21,12 @@ import (
 //go:embed roots/*.pem
 var rootFiles embed.FS
 
-// rootPrefix begins the names of the files of a root set that anchor TPMs: tpm-MAKER.pem.
-const rootPrefix = "tpm-"
+// Names of the files of a root set that anchor TPMs begin so: tpm-MAKER.pem for TPMs that somebody makes, vtpm-CLOUD.pem
+// for those that a cloud's host runs for its guests.
+const (
+	makerPrefix = "tpm-"
+	hostPrefix  = "vtpm-"
+)
 
 // VendorRoots returns the pinned root files, one for each maker (roots/SOURCES.md).
 func VendorRoots() []attest.RootFile {
@@ -53,15 +57,18 @@ var (
 
 // anchored is what a root set makes trusted.
 type anchored struct {
-	roots, intermediates []certificate // intermediates only help to reach a root
+	roots, intermediates []certificate         // intermediates only help to reach a root
+	hosts                map[canon.Digest]bool // digests of the roots whose TPMs a cloud's host runs
 }
 
 // anchors reads the part of a root set that is about TPMs. Certificates in it that are their own issuers are roots.
 func anchors(roots attest.Roots, m *attest.Memory) anchored {
 	d := roots.Digest()
 	return attest.Remember(m, canon.Hash("tpm/anchors/v1", d[:]), func() (as anchored) {
+		as.hosts = map[canon.Digest]bool{}
 		for _, f := range roots.Files() {
-			if !strings.HasPrefix(f.Name, rootPrefix) {
+			host := strings.HasPrefix(f.Name, hostPrefix)
+			if !host && !strings.HasPrefix(f.Name, makerPrefix) {
 				continue
 			}
 			for block, rest := pem.Decode(f.Data); block != nil; block, rest = pem.Decode(rest) {
@@ -70,6 +77,9 @@ func anchors(roots attest.Roots, m *attest.Memory) anchored {
 				case err != nil:
 				case bytes.Equal(c.x509.RawIssuer, c.x509.RawSubject):
 					as.roots = append(as.roots, c)
+					if host {
+						as.hosts[canon.Sum(c.raw)] = true
+					}
 				default:
 					as.intermediates = append(as.intermediates, c)
 				}
@@ -202,6 +212,7 @@ type chain struct {
 	missing bool   // the fault is an issuer that nobody supplied
 	source  string // where the missing issuer is published, by the certificate's own word
 	path    string // common names, root first
+	host    bool   // its root is a cloud's, whose hosts run the TPMs
 	window  attest.Window
 	leaf    certificate
 	serial  string // hex
@@ -243,6 +254,7 @@ func prove(certs [][]byte, want leaf, c *attest.Case) chain {
 			}
 			return ch
 		}
+		ch.host = as.hosts[canon.Sum(found[len(found)-1].raw)]
 		ch.window = attest.CertificateWindow(ch.leaf.x509)
 		names := []string{nameOf(ch.leaf.x509)}
 		for _, x := range found {

@@ -1,0 +1,123 @@
+package gcp
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// field is where one field of a message goes. to is a *uint8, *uint16, *uint32 or *uint64 (a number that must fit), a
+// []byte (exactly so many bytes), a *[]byte (any bytes), a func([]byte) error, or a repeated.
+type field struct {
+	number protowire.Number
+	name   string // as the .proto file spells it
+	to     any
+}
+
+// repeated is called for each occurrence of a field that may come more than once.
+type repeated func([]byte) error
+
+// message is a field that holds a message.
+func message(number protowire.Number, name string, fields ...field) field {
+	return field{number, name, func(b []byte) error { return decode(b, name, fields) }}
+}
+
+// decode reads a message. Fields that are not named are passed over, as protocol buffers have it. One that is named and
+// comes twice is refused unless it is repeated: readers differ in which of the two counts.
+func decode(data []byte, name string, fields []field) error {
+	seen := uint64(0)
+	for at := 0; at < len(data); {
+		number, typ, n := protowire.ConsumeTag(data[at:])
+		if n < 0 {
+			return fmt.Errorf("%s: offset %d: no field begins here", name, at)
+		}
+		start := at
+		at += n
+		index := slices.IndexFunc(fields, func(f field) bool { return f.number == number })
+		f := field{}
+		if index >= 0 {
+			f = fields[index]
+			if _, many := f.to.(repeated); !many && seen>>index&1 == 1 {
+				return fmt.Errorf("%s: offset %d: a second %s", name, start, f.name)
+			}
+			seen |= 1 << index
+		}
+		var err error
+		switch typ {
+		case protowire.VarintType:
+			v, n := protowire.ConsumeVarint(data[at:])
+			if n < 0 {
+				return fmt.Errorf("%s: offset %d: cut off in a number", name, start)
+			}
+			at += n
+			err = f.number64(v)
+		case protowire.BytesType:
+			b, n := protowire.ConsumeBytes(data[at:])
+			if n < 0 {
+				return fmt.Errorf("%s: offset %d: cut off", name, start)
+			}
+			at += n
+			err = f.bytes(b[:len(b):len(b)])
+		case protowire.Fixed32Type, protowire.Fixed64Type:
+			n := protowire.ConsumeFieldValue(number, typ, data[at:])
+			if n < 0 {
+				return fmt.Errorf("%s: offset %d: cut off in a number", name, start)
+			}
+			at += n
+			if f.to != nil {
+				err = fmt.Errorf("%s is of another wire type", f.name)
+			}
+		default:
+			return fmt.Errorf("%s: offset %d: wire type %d is not read", name, start, typ)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: offset %d: %w", name, start, err)
+		}
+	}
+	return nil
+}
+
+func (f field) number64(v uint64) error {
+	limit := uint64(math.MaxUint64)
+	switch to := f.to.(type) {
+	case nil:
+		return nil
+	case *uint8:
+		limit, *to = math.MaxUint8, uint8(v)
+	case *uint16:
+		limit, *to = math.MaxUint16, uint16(v)
+	case *uint32:
+		limit, *to = math.MaxUint32, uint32(v)
+	case *uint64:
+		*to = v
+	default:
+		return fmt.Errorf("%s is of another wire type", f.name)
+	}
+	if v > limit {
+		return fmt.Errorf("%s is %d, at most %d", f.name, v, limit)
+	}
+	return nil
+}
+
+func (f field) bytes(b []byte) error {
+	switch to := f.to.(type) {
+	case nil:
+		return nil
+	case []byte:
+		if len(b) != len(to) {
+			return fmt.Errorf("%s is of %d bytes, want %d", f.name, len(b), len(to))
+		}
+		copy(to, b)
+		return nil
+	case *[]byte:
+		*to = b
+		return nil
+	case func([]byte) error:
+		return to(b)
+	case repeated:
+		return to(b)
+	}
+	return fmt.Errorf("%s is of another wire type", f.name)
+}
