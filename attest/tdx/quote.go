@@ -237,10 +237,11 @@ func Parse(raw []byte) (u attest.Unverified[Quote], size int, err error) {
 	if err != nil {
 		return u, 0, err
 	}
-	size = c.at + int(le.Uint32(length))
-	if _, err = c.take(int(le.Uint32(length)), "signature data"); err != nil {
-		return u, 0, err
+	n, left := uint64(le.Uint32(length)), uint64(len(raw)-c.at) // where an int has 32 bits, n may not fit
+	if n > left {
+		return u, 0, fmt.Errorf("parse TDX quote: offset 0x%03x: signature data takes %d bytes, %d are left", c.at, n, left)
 	}
+	size = c.at + int(n)
 	if err = q.parseSignature(&cursor{data: raw[:size], at: len(signed) + 4}); err != nil {
 		return u, 0, err
 	}

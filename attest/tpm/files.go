@@ -108,12 +108,12 @@ func readToolPCRs(data []byte, selections int) (pcrs []PCR, err error) {
 	le := binary.LittleEndian
 	var values [][]byte
 	for lists := data[toolHead:]; len(lists) > 0; lists = lists[toolList:] {
-		n := int(le.Uint32(lists))
+		n := le.Uint32(lists)
 		if n > toolDigests {
 			return nil, fmt.Errorf("read registers: a list of %d digests, at most %d", n, toolDigests)
 		}
 		for i := range n {
-			d := lists[4+i*toolDigest:]
+			d := lists[4+int(i)*toolDigest:]
 			size := int(le.Uint16(d))
 			if size > toolDigest-2 {
 				return nil, fmt.Errorf("read registers: a digest of %d bytes, at most %d", size, toolDigest-2)
