@@ -19,12 +19,6 @@ func (c Case) Open() (*verifier.Opened, attest.Case, error) {
 	for _, i := range c.Items {
 		var err error
 		switch i.Key {
-		case KeyCertificate:
-			k.Collateral = append(k.Collateral, attest.Collateral{Kind: attest.KindAMDCertificate, Data: i.Data})
-		case KeyCRL:
-			k.Collateral = append(k.Collateral, attest.Collateral{Kind: attest.KindAMDCRL, Data: i.Data})
-		case KeyDenyList:
-			k.Collateral = append(k.Collateral, attest.Collateral{Kind: attest.KindDenyList, Data: i.Data})
 		case KeyExpectations:
 			if err = canon.Unmarshal(i.Data, &k.Expect); err == nil {
 				err = k.Expect.Check()
@@ -35,6 +29,8 @@ func (c Case) Open() (*verifier.Opened, attest.Case, error) {
 				err = r.Check()
 			}
 			k.References = append(k.References, r)
+		default:
+			k.Collateral = append(k.Collateral, attest.Collateral{Kind: i.Key, Data: i.Data})
 		}
 		if err != nil {
 			return nil, k, fmt.Errorf("case %s: %s: %w", c.Name, i.Name, err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/attest"
@@ -55,19 +56,26 @@ type Case struct {
 
 // Item is a file that a case shares with others.
 type Item struct {
-	Key  string // header that names it: certificate, crl, deny-list, expectations or references
+	Key  string // header that names it: a kind of collateral, expectations or references
 	Name string
 	Data []byte
 }
 
-// Header keys of shared files.
+// Header keys of shared files. Collateral goes by its kind.
 const (
-	KeyCertificate  = "certificate"
-	KeyCRL          = "crl"
-	KeyDenyList     = "deny-list"
+	KeyCertificate  = attest.KindAMDCertificate
+	KeyCRL          = attest.KindAMDCRL
+	KeyDenyList     = attest.KindDenyList
 	KeyExpectations = "expectations"
 	KeyReferences   = "references"
 )
+
+// shared are the header keys that name a shared file.
+var shared = []string{
+	KeyExpectations, KeyReferences, KeyCertificate, KeyCRL, KeyDenyList,
+	attest.KindIntelTCBInfo, attest.KindIntelQEIdentity, attest.KindIntelPCKCRL, attest.KindIntelRootCRL, attest.KindIntelCertificate,
+	attest.KindTPMCertificate, attest.KindIMAList,
+}
 
 // Expected is what the appraisal must say of one claim. The first of a twin is the claim that it was made for.
 type Expected struct {
@@ -86,7 +94,7 @@ type Outcome struct {
 // Load reads the vectors of a folder, ordered by name.
 func Load(fsys fs.FS) ([]Case, error) {
 	var roots []attest.RootFile
-	names, err := fs.Glob(fsys, path.Join(folderRoots, "*.pem"))
+	names, err := fs.Glob(fsys, path.Join(folderRoots, "*"))
 	if err != nil {
 		return nil, err
 	}
@@ -137,30 +145,30 @@ func parse(text []byte, fsys fs.FS) (c Case, err error) {
 		if !ok {
 			return c, fmt.Errorf("line %d: want KEY: VALUE", i+1)
 		}
-		switch key {
-		case "case":
-			c.Name = value
-		case "about":
-			c.About = value
-		case "twin-of":
-			c.TwinOf = value
-		case "type":
-			c.Type = value
-		case "as-of":
-			c.AsOf, err = canon.ParseTime(value)
-		case "roots":
-			if c.Roots = value; value != RootsTest && value != RootsVendor {
-				err = fmt.Errorf("roots %q: want %s or %s", value, RootsTest, RootsVendor)
-			}
-		case KeyCertificate, KeyCRL, KeyDenyList, KeyExpectations, KeyReferences:
+		switch {
+		case slices.Contains(shared, key):
 			item := Item{Key: key, Name: value}
 			item.Data, err = fs.ReadFile(fsys, path.Join(folderFiles, value))
 			c.Items = append(c.Items, item)
-		case "expect":
+		case key == "case":
+			c.Name = value
+		case key == "about":
+			c.About = value
+		case key == "twin-of":
+			c.TwinOf = value
+		case key == "type":
+			c.Type = value
+		case key == "as-of":
+			c.AsOf, err = canon.ParseTime(value)
+		case key == "roots":
+			if c.Roots = value; value != RootsTest && value != RootsVendor {
+				err = fmt.Errorf("roots %q: want %s or %s", value, RootsTest, RootsVendor)
+			}
+		case key == "expect":
 			var e Expected
 			e, err = ParseExpected(value)
 			c.Expected = append(c.Expected, e)
-		case "verdict":
+		case key == "verdict":
 			name, word, _ := strings.Cut(value, " ")
 			o := Outcome{Policy: name}
 			err = o.Outcome.UnmarshalText([]byte(word))

@@ -48,7 +48,7 @@ func TestRefusals(t *testing.T) {
 		{"no status", strings.Replace(sound, " unknown", "", 1), "line 4: expect"},
 		{"other status", strings.Replace(sound, "unknown", "maybe", 1), "line 4: claim status"},
 		{"other outcome", strings.Replace(sound, "reject", "no", 1), "line 5: outcome"},
-		{"missing file", strings.Replace(sound, "roots: vendor", "crl: none.der", 1), "line 3"},
+		{"missing file", strings.Replace(sound, "roots: vendor", "amd-crl: none.der", 1), "line 3"},
 		{"no base64", strings.Replace(sound, "AAAA", "????", 1), "base64"},
 		{"no evidence", strings.TrimSuffix(sound, "\n\nAAAA\n"), "no empty line"},
 		{"another name", strings.Replace(sound, "case: a", "case: b", 1), "holds case b"},

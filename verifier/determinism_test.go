@@ -17,7 +17,6 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
-	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/policy"
@@ -33,10 +32,13 @@ type golden struct {
 	cases map[string][2]string // inputs and result by name
 }
 
-func rulesOfThisBuild() map[string]string {
-	return map[string]string{
-		"policy": fmt.Sprint(policy.Rules), "sevsnp": fmt.Sprint(sevsnp.Rules), "verifier": fmt.Sprint(verifier.Rules),
+// rulesOfThisBuild are those that an appraisal names, and the policies'.
+func rulesOfThisBuild(a verifier.Appraisal) map[string]string {
+	rules := map[string]string{"policy": fmt.Sprint(policy.Rules)}
+	for _, r := range a.Rules {
+		rules[r.Room] = fmt.Sprint(r.Rules)
 	}
+	return rules
 }
 
 func parseGolden(t *testing.T, data []byte) golden {
@@ -73,8 +75,8 @@ func TestGolden(t *testing.T) {
 	if err != nil && !(*update && os.IsNotExist(err)) {
 		t.Fatal(err)
 	}
-	was, is := parseGolden(t, data), golden{rulesOfThisBuild(), map[string][2]string{}}
 	all, names := minted(t)
+	was, is := parseGolden(t, data), golden{rulesOfThisBuild(judge(t, all[names[0]]).Appraisal), map[string][2]string{}}
 	for _, name := range names {
 		text, err := judge(t, all[name]).Canonical()
 		if err != nil {

@@ -19,6 +19,8 @@ func (s *shelf) cases() []testvectors.Case {
 	s.reports()
 	s.oddReports()
 	s.bundles()
+	s.quotes()
+	s.machines()
 	s.structureTwins()
 	s.certificateTwins()
 	s.revocationTwins()
@@ -26,6 +28,10 @@ func (s *shelf) cases() []testvectors.Case {
 	s.bindingTwins()
 	s.identityTwins()
 	s.measuredTwins()
+	s.quoteTwins()
+	s.intelTwins()
+	s.tdTwins()
+	s.tpmTwins()
 	return s.all
 }
 

@@ -31,6 +31,8 @@ func generate(dir string) error {
 	for _, line := range sevsnp.Lines() {
 		roots = append(roots, mint.NewAMD(line).Roots()...)
 	}
+	roots = append(roots, mint.NewIntel().Roots()...)
+	roots = append(roots, mint.NewTPMMaker().Roots()...)
 	s := &shelf{names: map[string]string{}, scenes: map[situation]scene{}}
 	if err := testvectors.Write(dir, roots, s.cases()); err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -36,20 +38,26 @@ const (
 // scene is one situation: a machine, what its agent sends, and what the appraiser knows. A twin is a copy with one
 // thing changed; slices are replaced, never written to.
 type scene struct {
-	amd    *mint.AMD
+	format string // of the component that seals, or of the raw file
+
+	amd    *mint.AMD     // of SEV-SNP, as the next four
 	fields sevsnp.Report // REPORT_DATA is filled in where the evidence is made
 	signer mint.Certificate
-	before func([]byte)        // changes the report's bytes before they are signed
-	after  func([]byte) []byte // and after that
-	table  []byte              // the host's certificate table, sent with the report
+	table  []byte       // the host's certificate table, sent with the report
+	before func([]byte) // changes the report's bytes before they are signed
+
+	held  []byte              // by a raw file; nil: what the appraiser expects
+	after func([]byte) []byte // changes a report's or quote's bytes after they were signed
+	td    td
+	tpm   *machine // seals where the format is its own; else it stands beside a CPU
 
 	bundled   bool
 	keys      attest.Keys
 	session   signer // signs the bundle
 	challenge attest.Challenge
 	statement []byte
-	second    []byte                      // the report of another CPU, not sealed
-	sealed    func(*attest.Bundle)        // changes the bundle after REPORT_DATA was taken
+	second    *attest.Component           // another CPU, which does not seal
+	sealed    func(*attest.Bundle)        // changes the bundle after the seal was taken
 	payload   func(payload []byte) []byte // changes the payload before it is signed
 	file      func([]byte) []byte         // changes the file of evidence
 
@@ -100,7 +108,7 @@ func tcbOf(line sevsnp.Line) sevsnp.TCB {
 // list. It is a raw report.
 func newScene(a *mint.AMD, version uint32) scene {
 	line := a.Line
-	s := scene{amd: a, asOf: asOf, roots: testvectors.RootsTest}
+	s := scene{format: sevsnp.Format, amd: a, asOf: asOf, roots: testvectors.RootsTest}
 	s.fields = a.Fields(a.Chip("one"), tcbOf(line))
 	s.fields.Version = version
 	if version < 3 {
@@ -142,16 +150,34 @@ func (s scene) bundle() scene {
 	}
 	s.statement = statement(agentName)
 	issued := s.challenge
-	s.expect = attest.Expect{
-		Type: attest.ExpectType, Challenge: &issued, DenyListKeys: [][]byte{mint.DenyListKey()},
-		Enrolled: []attest.Identity{s.amd.Identity(s.fields.ChipID)},
-		Registry: []attest.Holder{{Identity: s.amd.Identity(s.fields.ChipID), Node: nodeID}, {Identity: s.amd.Identity(s.amd.Chip("two")), Node: "node-8"}},
+	own, others := s.identities()
+	s.expect.Type, s.expect.ReportData, s.expect.QualifyingData = attest.ExpectType, nil, nil
+	s.expect.Challenge, s.expect.DenyListKeys, s.expect.Enrolled = &issued, [][]byte{mint.DenyListKey()}, own
+	for _, id := range own {
+		s.expect.Registry = append(s.expect.Registry, attest.Holder{Identity: id, Node: nodeID})
+	}
+	var denied []attest.Denied
+	for _, id := range others {
+		s.expect.Registry = append(s.expect.Registry, attest.Holder{Identity: id, Node: "node-8"})
+		denied = append(denied, attest.Denied{Identity: id, Since: canon.At(listed), Reason: "key leaked"})
 	}
 	s.references = []attest.References{s.listed(canon.Sum([]byte(agentName)))}
-	s.collateral = append(slices.Clone(s.collateral), s.denyList(listed, nextList, attest.Denied{
-		Identity: s.amd.Identity(s.amd.Chip("two")), Since: canon.At(listed), Reason: "key leaked",
-	}))
+	s.collateral = append(slices.Clone(s.collateral), s.denyList(listed, nextList, denied...))
 	return s
+}
+
+// identities returns those of the scene's devices, and one of another device of each kind.
+func (s scene) identities() (own, others []attest.Identity) {
+	switch s.format {
+	case sevsnp.Format:
+		own, others = []attest.Identity{s.amd.Identity(s.fields.ChipID)}, []attest.Identity{s.amd.Identity(s.amd.Chip("two"))}
+	case tdx.Format:
+		own, others = platformIDs(s.td.platform), platformIDs(s.td.intel.IntelPlatform("two"))[:1]
+	}
+	if s.tpm != nil {
+		own, others = append(own, s.tpm.Identity()), append(others, s.tpm.Maker.TPM("two").Identity())
+	}
+	return own, others
 }
 
 func statement(agent string) []byte {
@@ -162,10 +188,20 @@ func statement(agent string) []byte {
 
 // listed is a list of reference values that names the scene's guest, with an agent inside or none.
 func (s scene) listed(agent canon.Digest) attest.References {
-	return attest.References{Type: attest.ReferencesType, Name: "guests", Source: "minted", Values: []attest.Reference{
-		{Format: sevsnp.Format, Guest: "other 0.9", Measurement: bytesOf("other guest", 48), Agent: agent},
-		{Format: sevsnp.Format, Guest: "guest 1.0", Measurement: s.fields.Measurement[:], Agent: agent},
-	}}
+	switch s.format {
+	case tdx.Format:
+		return guests(s.td.reference(agent))
+	case tpm.Format:
+		return guests(s.tpm.reference(agent))
+	}
+	return guests(
+		attest.Reference{Format: sevsnp.Format, Guest: "other 0.9", Measurement: bytesOf("other guest", 48), Agent: agent},
+		attest.Reference{Format: sevsnp.Format, Guest: "guest 1.0", Measurement: s.fields.Measurement[:], Agent: agent},
+	)
+}
+
+func guests(values ...attest.Reference) attest.References {
+	return attest.References{Type: attest.ReferencesType, Name: "guests", Source: "minted", Values: values}
 }
 
 func (s scene) line() string { return strings.ToLower(string(s.amd.Line)) }
@@ -203,30 +239,56 @@ func (s scene) report(reportData []byte) []byte {
 	return raw
 }
 
+// sealing makes the component that holds what it is asked to hold: that which covers a bundle, or the raw file's.
+func (s scene) sealing(asked []byte) attest.Component {
+	switch s.format {
+	case tdx.Format:
+		c := s.td.component(asked)
+		if s.after != nil {
+			c.Parts[0].Data = s.after(c.Parts[0].Data)
+		}
+		return c
+	case tpm.Format:
+		return s.tpm.component(asked)
+	}
+	c := reportComponent("cpu0", s.report(asked))
+	if s.table != nil {
+		c.Parts = append(c.Parts, attest.Part{Name: sevsnp.PartCertificates, Data: s.table})
+	}
+	return c
+}
+
+func reportComponent(label string, report []byte) attest.Component {
+	return attest.Component{Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: label, Parts: []attest.Part{{Name: sevsnp.PartReport, Data: report}}}
+}
+
 // evidence makes the file that the appraiser receives.
 func (s scene) evidence() []byte {
 	if !s.bundled {
-		data := s.expect.ReportData
-		if data == nil {
-			data = bytesOf("report data", 64)
+		held := bytesOf("report data", 64)
+		for _, data := range [][]byte{s.expect.ReportData, s.expect.QualifyingData, s.held} {
+			if data != nil {
+				held = data
+			}
 		}
-		return s.damage(append(s.report(data), s.table...))
+		return s.damage(raw(s.sealing(held)))
 	}
-	cpu := attest.Component{Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: "cpu0"}
-	b := attest.Bundle{Type: attest.BundleType, Keys: s.keys, Challenge: s.challenge.Digest(), Seal: cpu.Label, Components: []attest.Component{
-		cpu,
+	b := attest.Bundle{Type: attest.BundleType, Keys: s.keys, Challenge: s.challenge.Digest()}
+	b.Components = []attest.Component{
+		{Label: "cpu0"}, // the seal, which covers all others, comes last
 		{Class: attest.ClassStatement, MediaType: attest.StatementMediaType, Label: "agent", Parts: []attest.Part{{Name: attest.PartStatement, Data: s.statement}}},
-	}}
+	}
 	if s.second != nil {
-		b.Components = append(b.Components, attest.Component{
-			Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: "cpu1", Parts: []attest.Part{{Name: sevsnp.PartReport, Data: s.second}},
-		})
+		b.Components = append(b.Components, *s.second)
 	}
-	data := attest.ReportData(b.Challenge, b.Keys.Digest(), b.Covered())
-	b.Components[0].Parts = []attest.Part{{Name: sevsnp.PartReport, Data: s.report(data[:])}}
-	if s.table != nil {
-		b.Components[0].Parts = append(b.Components[0].Parts, attest.Part{Name: sevsnp.PartCertificates, Data: s.table})
+	if s.format == tpm.Format {
+		b.Components[0].Label = "tpm0"
+	} else if s.tpm != nil {
+		nonce := attest.DeviceNonce(b.Challenge, b.Keys.Digest())
+		b.Components = append(b.Components, s.tpm.component(nonce[:]))
 	}
+	b.Seal = b.Components[0].Label
+	b.Components[0] = s.sealing(sealData(b, s.format))
 	if s.sealed != nil {
 		s.sealed(&b)
 	}
@@ -240,6 +302,28 @@ func (s scene) evidence() []byte {
 	file, err := canon.Marshal(envelope)
 	must(err)
 	return s.damage(file)
+}
+
+// sealData is what the seal of a bundle must hold.
+func sealData(b attest.Bundle, format string) []byte {
+	if format == tpm.Format {
+		d := attest.QualifyingData(b.Challenge, b.Keys.Digest(), b.Covered())
+		return d[:]
+	}
+	d := attest.ReportData(b.Challenge, b.Keys.Digest(), b.Covered())
+	return d[:]
+}
+
+// raw returns a component as a vendor's tools write it.
+func raw(c attest.Component) []byte {
+	if c.MediaType == tpm.MediaType {
+		return quoteJSON(c)
+	}
+	var file []byte
+	for _, p := range c.Parts {
+		file = append(file, p.Data...)
+	}
+	return file
 }
 
 func (s scene) damage(file []byte) []byte {
@@ -306,7 +390,7 @@ func (s *shelf) add(name, about, twinOf string, sc scene, a answers) {
 		document(testvectors.KeyExpectations, "expectations.json", sc.expect)
 	}
 	for _, r := range sc.references {
-		document(testvectors.KeyReferences, "guests.json", r)
+		document(testvectors.KeyReferences, r.Name+".json", r)
 	}
 	for _, i := range sc.collateral {
 		c.Items = append(c.Items, s.share(i, name))
@@ -335,6 +419,13 @@ func flip(offset int) func([]byte) []byte {
 }
 
 func serial(c mint.Certificate) *big.Int { return c.X509().SerialNumber }
+
+func serials(certs []mint.Certificate) (ns []*big.Int) {
+	for _, c := range certs {
+		ns = append(ns, serial(c))
+	}
+	return ns
+}
 
 func must(err error) {
 	if err != nil {

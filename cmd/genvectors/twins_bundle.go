@@ -99,7 +99,8 @@ func (s *shelf) identityTwins() {
 		other := s.scene(sevsnp.Genoa, 5)
 		other.fields.ChipID = other.amd.Chip(chip)
 		other.signer = other.amd.VCEK(other.fields.ChipID, tcbOf(sevsnp.Genoa), mint.Options{})
-		sc.second = other.report(bytesOf("second report data", 64))
+		second := reportComponent("cpu1", other.report(bytesOf("second report data", 64)))
+		sc.second = &second
 		sc.expect.Enrolled = append(slices.Clone(sc.expect.Enrolled), other.amd.Identity(other.amd.Chip("three")))
 		if chip != "one" {
 			sc.collateral = append(sc.collateral, other.certificate(other.signer, "vcek-chip-"+chip))
