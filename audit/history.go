@@ -20,7 +20,7 @@ type history struct {
 	tails      map[string]ledger.Tail
 	bodies     map[canon.Digest]int64 // first index of each body
 	policies   map[canon.Digest]*policy.Policy
-	items      map[logged]int64 // first index of each reference list and item of collateral
+	items      map[logged]int64 // first index of each reference list, item of collateral and enrolment
 	challenges map[canon.Digest]*challenge
 	nonces     map[canon.Digest]int64 // index of each N
 	evidence   map[canon.Digest]*evidence
@@ -242,6 +242,10 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			if _, err := r.blob(ctx, c.Data); err != nil {
 				return err
 			}
+		}
+	case ledger.KindEnrolment:
+		if _, err = ledger.ParseEnrolment(body); err == nil {
+			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 		}
 	case ledger.KindChallenge:
 		err = r.learnChallenge(index, e, body)

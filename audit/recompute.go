@@ -257,7 +257,7 @@ func (j *job) rebuild(ctx context.Context, a verifier.Appraisal, at *appraisal) 
 			}
 		case verifier.InputExpect:
 			seen.expect++
-			c.Expect, err = j.expectation(ctx, in.Digest)
+			c.Expect, err = j.expectation(ctx, in.Digest, at.index)
 		case verifier.InputReferences:
 			var l attest.References
 			if l, err = j.references.get(in.Digest, func() (attest.References, int, error) {
@@ -300,8 +300,9 @@ func read[T any](ctx context.Context, r *replay, in verifier.Input, parse func([
 	return v, len(data), nil
 }
 
-// expectation reads what the verifier expected. It must expect the very challenge that the evidence was asked with.
-func (j *job) expectation(ctx context.Context, digest canon.Digest) (attest.Expect, error) {
+// expectation reads what the verifier expected of the appraisal at an index. It must expect the very challenge that the
+// evidence was asked with, and may know of no activation that the log did not record before.
+func (j *job) expectation(ctx context.Context, digest canon.Digest, index int64) (attest.Expect, error) {
 	e, _, err := read(ctx, j.replay, verifier.Input{Kind: verifier.InputExpect, Digest: digest}, func(data []byte) (e attest.Expect, err error) {
 		if err = canon.Unmarshal(data, &e); err == nil {
 			err = e.Check()
@@ -317,6 +318,18 @@ func (j *job) expectation(ctx context.Context, digest canon.Digest) (attest.Expe
 	body, err := canon.Marshal(*e.Challenge)
 	if err != nil || canon.Sum(body) != j.ev.asked {
 		return e, wrong("expects another challenge than the evidence was asked with")
+	}
+	for _, a := range e.Activations {
+		body, err := canon.Marshal(ledger.Enrolment{
+			Type: ledger.EnrolmentType, Node: e.Challenge.Node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: a.Verifier,
+		})
+		if err != nil {
+			return e, wrong("activation: %v", err)
+		}
+		in := verifier.Input{Kind: "activation", Digest: canon.Sum(body)}
+		if err := j.standsBefore(logged{ledger.KindEnrolment, in.Digest}, in, index); err != nil {
+			return e, err
+		}
 	}
 	return e, nil
 }

@@ -21,6 +21,7 @@ const (
 	KindEvidence   = "evidence/v1"
 	KindAppraisal  = "appraisal/v1"
 	KindVerdict    = "verdict/v1"
+	KindEnrolment  = "enrolment/v1"
 )
 
 // Streams. Evidence stands in the stream of its node, see [NodeStream].
@@ -42,6 +43,7 @@ var streamOf = map[string]string{
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,
 	KindVerdict:    StreamVerifier,
+	KindEnrolment:  StreamVerifier,
 	KindEvidence:   nodePrefix,
 }
 

@@ -56,6 +56,12 @@ type (
 	joinInput struct {
 		Body client.JoinRequest
 	}
+	activationInput struct {
+		Body client.ActivationRequest
+	}
+	activationAnswerInput struct {
+		Body client.ActivationAnswer
+	}
 	challengeInput struct {
 		Body client.ChallengeRequest
 	}
@@ -121,6 +127,14 @@ func (s *Server) routes() http.Handler {
 }
 
 func (s *Server) nodeOperations(api huma.API) {
+	register(s, api, operation(http.MethodPost, "/v1/activations", "activate", "Ask for a secret that only the node's TPM can open", http.StatusCreated, MaxJSON, schemeNode),
+		func(ctx context.Context, in *activationInput) (*answer[client.ActivationOffer], error) {
+			return answered(s.activate(ctx, callerOf(ctx).node, in.Body))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/activations/answer", "answerActivation", "Hand in the opened secret, once", http.StatusCreated, MaxJSON, schemeNode),
+		func(ctx context.Context, in *activationAnswerInput) (*answer[client.Activated], error) {
+			return answered(s.activated(ctx, callerOf(ctx).node, in.Body.Secret))
+		})
 	register(s, api, operation(http.MethodPost, "/v1/challenges", "challenge", "Ask for a challenge", http.StatusCreated, MaxJSON, schemeNode),
 		func(ctx context.Context, in *challengeInput) (*answer[client.Challenged], error) {
 			return answered(s.challenge(ctx, callerOf(ctx).node, in.Body.Renter))

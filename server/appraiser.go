@@ -90,14 +90,15 @@ type takenEvidence struct {
 	digest    canon.Digest
 	data      []byte
 	node      string
+	received  canon.Time
 	challenge attest.Challenge
 }
 
 func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenEvidence, err error) {
 	t.digest = evidence
 	var body []byte
-	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT submission.node, challenge.body FROM submission JOIN challenge ON challenge.id = submission.challenge
-		WHERE evidence = $1`, evidence[:]).Scan(&t.node, &body)
+	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT submission.node, submission.received, challenge.body FROM submission JOIN challenge ON challenge.id = submission.challenge
+		WHERE evidence = $1`, evidence[:]).Scan(&t.node, (*int64)(&t.received), &body)
 	if err != nil {
 		return t, fmt.Errorf("read a submission: %w", err)
 	}
@@ -117,6 +118,7 @@ type judgement struct {
 	appraisal []byte
 	verdict   policy.Verdict
 	enrol     []attest.Identity // what the node is enrolled with, where this is its first accepted evidence
+	clocks    []attest.TPMClock // that the evidence proves
 }
 
 // decide appraises one submission and commits the result, unless another process has done so.
@@ -169,6 +171,9 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, now canon.Time) (j 
 	for _, h := range enrolled {
 		c.Expect.Enrolled = append(c.Expect.Enrolled, h.Identity)
 	}
+	if err := s.known(ctx, &c.Expect, t.node, t.received); err != nil {
+		return j, err
+	}
 	shown := verifier.Identities(o, c)
 	for _, id := range shown {
 		holders, err := s.devices(ctx, `kind = $1 AND value = $2 AND node <> $3`, id.Kind, []byte(id.Value), t.node)
@@ -185,6 +190,7 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, now canon.Time) (j 
 	if j.appraisal, err = appraisal.Canonical(); err != nil {
 		return j, err
 	}
+	j.clocks = verifier.Clocks(o, appraisal)
 	unique := appraisal.Claims.Find("set.device-unique", "set")
 	if j.verdict.Outcome == policy.Accept && len(enrolled) == 0 && unique != nil && unique.Status == claim.Affirmed {
 		j.enrol = shown
@@ -253,6 +259,9 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 		return false, err
 	}
 	if err := s.enrol(ctx, tx, t.node, j.enrol, now); err != nil {
+		return false, err
+	}
+	if err := keepClocks(ctx, tx, t.node, j.clocks, t.received); err != nil {
 		return false, err
 	}
 	for _, d := range []Draft{

@@ -158,7 +158,7 @@ type node struct {
 	id         string
 	credential string
 	session    *agent.Session
-	device     device.TSM
+	device     agent.Device
 }
 
 // join lets a machine with a chip in; change makes its platform another one.
@@ -178,7 +178,7 @@ func machine(amd *mint.AMD, chip string, change ...func(*mint.Platform)) device.
 	return device.NewTSM(faketsm.New(p).Client())
 }
 
-func joinAt(ctx context.Context, url, admin string, tsm device.TSM, now time.Time) (*node, error) {
+func joinAt(ctx context.Context, url, admin string, dev agent.Device, now time.Time) (*node, error) {
 	operator, err := client.New(client.Config{URL: url, Credential: admin})
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func joinAt(ctx context.Context, url, admin string, tsm device.TSM, now time.Tim
 	if err != nil {
 		return nil, err
 	}
-	return &node{id: joined.Node, credential: joined.Credential, session: session, device: tsm}, nil
+	return &node{id: joined.Node, credential: joined.Credential, session: session, device: dev}, nil
 }
 
 func (n *node) client() *client.Client { return n.lab.client(n.credential) }

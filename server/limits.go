@@ -8,11 +8,13 @@ const (
 	MaxHeader       = 16 << 10 // bytes of a request's header
 	MaxPage         = 256      // rows of one answer
 	MaxVerifyAtOnce = 4        // anonymous appraisals at one time
+	MaxActivations  = 16       // activated keys of one node that an appraisal is told of, and clocks
 )
 
 // Periods.
 const (
 	ChallengeLife   = 5 * time.Minute  // from issue to the last instant of submission
+	ActivationLife  = 5 * time.Minute  // from the offer of a secret to the last instant of its return
 	JoinTokenLife   = 24 * time.Hour   // from issue to the last instant of joining
 	DefaultInterval = time.Second      // between two checkpoints, if there is something new
 	MaxInterval     = 30 * time.Second // so that a promise of 60 seconds is kept even where one checkpoint fails
@@ -27,6 +29,7 @@ const (
 )
 
 const (
-	appraiserBatch = 64   // submissions that one look at the table finds
-	integrateBatch = 4096 // entries of one transaction of the publisher
+	appraiserBatch   = 64   // submissions that one look at the table finds
+	integrateBatch   = 4096 // entries of one transaction of the publisher
+	activationSecret = 32   // bytes; a TPM opens no more than a digest has
 )

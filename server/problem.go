@@ -22,6 +22,7 @@ const (
 	codeCredential   = "credential"    // 401: none came, or none that is known
 	codeForbidden    = "forbidden"     // 403: the credential is good and does not allow this
 	codeToken        = "token"         // 403: the join token is not good
+	codeActivation   = "activation"    // 403: the TPM's key is not activated
 	codeNotFound     = "not-found"     // 404: it is not there, or not for this caller
 	codeTimeout      = "timeout"       // 408: the body did not come in time
 	codeTooLarge     = "too-large"     // 413
@@ -43,6 +44,7 @@ var statuses = map[string]struct {
 	codeCredential:              {http.StatusUnauthorized, "no known credential"},
 	client.CodeRevoked:          {http.StatusUnauthorized, "the credential is no longer good"},
 	codeForbidden:               {http.StatusForbidden, "the credential does not allow this"},
+	codeActivation:              {http.StatusForbidden, "the TPM's key is not activated"},
 	codeToken:                   {http.StatusForbidden, "the join token is not good"},
 	codeNotFound:                {http.StatusNotFound, "not found"},
 	codeTimeout:                 {http.StatusRequestTimeout, "the request came too slowly"},

@@ -48,3 +48,16 @@ func publicArea(part string, data []byte) (anyKey, error) {
 	}
 	return key, err
 }
+
+// Clock returns what a quote says of the TPM's clock, unverified: see the claim tpm.clock. ok is false where the key is
+// shown without its public area, which names it.
+func Clock(comp attest.Component) (clock attest.TPMClock, ok bool) {
+	raw, _ := comp.Part(PartQuote)
+	public, _ := comp.Part(PartAK)
+	q, err := ParseAttest(raw)
+	if err != nil || q.Clock > canon.MaxInt {
+		return clock, false
+	}
+	name, err := KeyName(public)
+	return attest.TPMClock{AK: name, ResetCount: int64(q.ResetCount), RestartCount: int64(q.RestartCount), Clock: int64(q.Clock)}, err == nil
+}
