@@ -277,12 +277,12 @@ func (a *appraisal) missingCertificate(unparsed int) {
 	default:
 		var urls []string
 		for _, line := range a.linesPossible() {
-			url := vcekURL(line, a.significantChip(), a.report.ReportedTCB.Parts(line))
+			url := VCEKSource(line, a.significantChip(), a.report.ReportedTCB.Parts(line))
 			urls = append(urls, url)
 			a.needs = append(a.needs, attest.Need{Kind: attest.KindAMDCertificate, For: a.subject, Source: url, Why: "the VCEK of this chip at its REPORTED_TCB"})
 		}
 		for _, line := range a.linesPossible() {
-			a.needs = append(a.needs, attest.Need{Kind: attest.KindAMDCRL, For: a.subject, Source: crlURL(line, key), Why: "whether the certificates of " + string(line) + " are revoked"})
+			a.needs = append(a.needs, attest.Need{Kind: attest.KindAMDCRL, For: a.subject, Source: CRLSource(line, key), Why: "whether the certificates of " + string(line) + " are revoked"})
 		}
 		why = claim.Because(claim.CollateralMissing, "no signing certificate%s; AMD publishes the VCEK at %s", note, strings.Join(urls, " or "))
 	}
@@ -402,7 +402,7 @@ func (a *appraisal) consultCRLs() (lists []string, when attest.Window, why claim
 	if a.proof.leaf.kind == SigningVLEK {
 		serials = append(serials, a.proof.leaf.serial)
 	}
-	url := crlURL(ch.line, a.proof.leaf.kind)
+	url := CRLSource(ch.line, a.proof.leaf.kind)
 	need := attest.Need{Kind: attest.KindAMDCRL, For: a.subject, Source: url, Why: "whether the " + ch.issuer + " certificate is revoked"}
 	why = claim.Because(claim.CollateralMissing, "no revocation list of %s; AMD publishes it at %s", ch.line, url)
 	for _, item := range a.c.Collateral {

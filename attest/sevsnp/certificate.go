@@ -149,6 +149,21 @@ func parseHardwareID(v []byte) ([]byte, error) {
 	return nil, fmt.Errorf("hardware id of %d bytes, want %d or %d", len(v), chipIDSize, turinChipSize)
 }
 
+// SourceOf returns where AMD publishes a certificate, by what it says of itself, or "" for one that is no VCEK. It
+// verifies nothing: it is for who files certificates, and for who wants to know whether AMD sent what was asked for.
+func SourceOf(c *x509.Certificate) string {
+	l, err := parseLeaf(c)
+	if err != nil || l.kind != SigningVCEK {
+		return ""
+	}
+	for _, line := range Lines() {
+		if c.Issuer.CommonName == "SEV-"+string(line) && l.hasFMC == (line == Turin) {
+			return VCEKSource(line, l.hardwareID, l.tcb)
+		}
+	}
+	return ""
+}
+
 // intermediate is an ASK or ASVK that a root of the set signed.
 type intermediate struct {
 	line Line

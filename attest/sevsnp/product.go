@@ -90,9 +90,9 @@ func (t TCB) atLeast(floor TCB) bool {
 	return t.FMC >= floor.FMC && t.Bootloader >= floor.Bootloader && t.TEE >= floor.TEE && t.SNP >= floor.SNP && t.Microcode >= floor.Microcode
 }
 
-// vcekURL is where AMD publishes the VCEK of a chip at a TCB (57230, section 4.1). chip is the significant part of
-// CHIP_ID.
-func vcekURL(line Line, chip []byte, t TCB) string {
+// VCEKSource is where AMD publishes the VCEK of a chip at a TCB (57230, section 4.1). chip is the significant part of
+// CHIP_ID. Every part of the TCB is in it, on Turin with FMC: two TCBs never share a source.
+func VCEKSource(line Line, chip []byte, t TCB) string {
 	q := fmt.Sprintf("blSPL=%02d&teeSPL=%02d&snpSPL=%02d&ucodeSPL=%02d", t.Bootloader, t.TEE, t.SNP, t.Microcode)
 	if line == Turin {
 		q = fmt.Sprintf("fmcSPL=%02d&", t.FMC) + q
@@ -100,7 +100,7 @@ func vcekURL(line Line, chip []byte, t TCB) string {
 	return fmt.Sprintf("https://kdsintf.amd.com/vcek/v1/%s/%x?%s", line, chip, q)
 }
 
-// crlURL is where AMD publishes the revocation list of a product line (57230, section 4.3).
-func crlURL(line Line, key SigningKey) string {
+// CRLSource is where AMD publishes the revocation list of a product line (57230, section 4.3).
+func CRLSource(line Line, key SigningKey) string {
 	return fmt.Sprintf("https://kdsintf.amd.com/%s/v1/%s/crl", key, line)
 }

@@ -16,11 +16,11 @@ import (
 
 // Where Intel publishes collateral (PCS API version 4).
 const (
-	urlService = "https://api.trustedservices.intel.com"
-	urlTCBInfo = urlService + "/tdx/certification/v4/tcb?fmspc="
-	urlQE      = urlService + "/tdx/certification/v4/qe/identity"
-	urlPCKCRL  = urlService + "/sgx/certification/v4/pckcrl?encoding=der&ca="
-	urlRootCRL = "https://certificates.trustedservices.intel.com/IntelSGXRootCA.der"
+	sourceService    = "https://api.trustedservices.intel.com"
+	SourceTCBInfo    = sourceService + "/tdx/certification/v4/tcb?fmspc=" // and FMSPC, in lower case hex
+	SourceQEIdentity = sourceService + "/tdx/certification/v4/qe/identity"
+	SourcePCKCRL     = sourceService + "/sgx/certification/v4/pckcrl?encoding=der&ca=" // and platform or processor
+	SourceRootCRL    = "https://certificates.trustedservices.intel.com/IntelSGXRootCA.der"
 )
 
 // revocations is what the usable lists of one issuer say.
@@ -81,9 +81,9 @@ func (a *appraisal) judgeRevocation() (root revocations) {
 		}
 	}
 	leaf := a.consult(attest.KindIntelPCKCRL, p.caCert, []string{p.pck.serial}, attest.Need{
-		Kind: attest.KindIntelPCKCRL, For: a.subject, Source: urlPCKCRL + p.ca, Why: "whether the PCK certificate is revoked"})
+		Kind: attest.KindIntelPCKCRL, For: a.subject, Source: SourcePCKCRL + p.ca, Why: "whether the PCK certificate is revoked"})
 	root = a.consult(attest.KindIntelRootCRL, p.root, serials, attest.Need{
-		Kind: attest.KindIntelRootCRL, For: a.subject, Source: urlRootCRL, Why: "whether the PCK CA or the TCB signing certificate is revoked"})
+		Kind: attest.KindIntelRootCRL, For: a.subject, Source: SourceRootCRL, Why: "whether the PCK CA or the TCB signing certificate is revoked"})
 	var denied attest.DenyListResult
 	lists := []string{attest.KindIntelPCKCRL, attest.KindIntelRootCRL}
 	window := leaf.window.And(root.window)
@@ -231,8 +231,8 @@ func (a *appraisal) judgeCollateral(root revocations) {
 		return
 	}
 	p := &a.proof.pck
-	infoNeed := attest.Need{Kind: attest.KindIntelTCBInfo, For: a.subject, Source: fmt.Sprintf("%s%x", urlTCBInfo, p.fmspc[:]), Why: "the TCB levels of this platform family"}
-	idNeed := attest.Need{Kind: attest.KindIntelQEIdentity, For: a.subject, Source: urlQE, Why: "the identity and TCB levels of Intel's quoting enclave"}
+	infoNeed := attest.Need{Kind: attest.KindIntelTCBInfo, For: a.subject, Source: fmt.Sprintf("%s%x", SourceTCBInfo, p.fmspc[:]), Why: "the TCB levels of this platform family"}
+	idNeed := attest.Need{Kind: attest.KindIntelQEIdentity, For: a.subject, Source: SourceQEIdentity, Why: "the identity and TCB levels of Intel's quoting enclave"}
 	infos, noInfo := stand(a, root, attest.KindIntelTCBInfo, "TCB info", infoNeed, verifyTCBInfo, func(t tcbInfo) (signer, standing[tcbInfo], string) {
 		s := standing[tcbInfo]{evaluation: t.evaluation, issued: t.issued, window: attest.Window{From: t.issued, Until: t.next, First: "it", Last: "it"}}
 		switch {
