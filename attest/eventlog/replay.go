@@ -5,25 +5,6 @@ import (
 	"fmt"
 )
 
-// Type is the type of an event (section 10.4.1). Registers do not cover it.
-type Type uint32
-
-// Types that mean something here.
-const (
-	NoAction          Type = 0x00000003
-	Separator         Type = 0x00000004
-	Action            Type = 0x00000005
-	EventTag          Type = 0x00000006
-	IPL               Type = 0x0000000D
-	VariableConfig    Type = 0x80000001 // EV_EFI_VARIABLE_DRIVER_CONFIG
-	VariableBoot      Type = 0x80000002 // EV_EFI_VARIABLE_BOOT
-	BootApplication   Type = 0x80000003 // EV_EFI_BOOT_SERVICES_APPLICATION
-	EFIAction         Type = 0x80000007 // EV_EFI_ACTION
-	VariableBoot2     Type = 0x8000000C // EV_EFI_VARIABLE_BOOT2
-	HCRTM             Type = 0x80000010 // EV_EFI_HCRTM_EVENT
-	VariableAuthority Type = 0x800000E0 // EV_EFI_VARIABLE_AUTHORITY
-)
-
 // Register is what a log says of one register.
 type Register struct {
 	Value  []byte // that it must hold

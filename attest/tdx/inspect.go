@@ -1,26 +1,22 @@
 package tdx
 
-import "encoding/hex"
+import (
+	"encoding/hex"
 
-// Field is one field of a quote for people to read.
-type Field struct {
-	Name   string `json:"name"`   // as Intel's specifications spell it
-	Offset int    `json:"offset"` // byte of the quote
-	Size   int    `json:"size"`   // bytes
-	Hex    string `json:"hex"`    // as received, little-endian where it is a number
-}
+	"github.com/assay-network/assay/attest"
+)
 
-// Fields lists the fields of header, TD report and signature data with their places, and what stands behind the quote.
-// The bytes are what was received; nothing is verified.
-func Fields(raw []byte) ([]Field, error) {
+// Fields lists the fields of header, TD report and signature data with their places, numbers in little-endian order, and
+// what stands behind the quote. Nothing is verified.
+func Fields(raw []byte) ([]attest.Field, error) {
 	u, size, err := Parse(raw)
 	if err != nil {
 		return nil, err
 	}
 	q := u.Peek()
-	var fields []Field
+	var fields []attest.Field
 	add := func(name string, offset, n int) {
-		fields = append(fields, Field{name, offset, n, hex.EncodeToString(raw[offset : offset+n])})
+		fields = append(fields, attest.Field{Name: name, Offset: offset, Size: n, Hex: hex.EncodeToString(raw[offset : offset+n])})
 	}
 	table := func(layout []field, base, length int) {
 		for _, f := range layout {

@@ -21,7 +21,7 @@ func (a *app) measureCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(a.measureSNPCommand(), a.measureImageCommand())
+	cmd.AddCommand(a.measureSNPCommand(), a.measureTDXCommand(), a.measureImageCommand())
 	return cmd
 }
 

@@ -34,8 +34,8 @@ func (a *app) verifyCommand() *cobra.Command {
 
 A FILE is an evidence bundle or a vendor's raw file: an SEV-SNP report (raw, hex,
 with the host's certificate table behind it), a TDX quote (raw, hex, base64), a TPM
-quote in JSON, or a folder of one report and its certificates, as snpguest leaves
-it. Nothing is fetched: what is missing is named.
+quote in JSON, a recording of a GCP vTPM (go-tpm-tools), or a folder of one report and
+its certificates, as snpguest leaves it. Nothing is fetched: what is missing is named.
 
 Without --policy the strictest built-in that fits the evidence judges. The exit
 code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
