@@ -2,17 +2,27 @@ package verifier_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/eventlog"
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/testvectors"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -118,7 +128,7 @@ func hostile(t testing.TB) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string][]byte{
+	files := map[string][]byte{
 		"nothing": nil, "one byte": {0}, "random": random, "random after a brace": append([]byte{'{'}, random[1:]...),
 		"random after a version": append([]byte{3, 0, 0, 0}, random[4:]...), "random table": append(bytes.Clone(report), table...),
 		"zeros": make([]byte, attest.MaxBundle), "deep arrays": append([]byte(`{"payload":`), text("[", attest.MaxBundle-16)...), "deep objects": text(`{"a":`, attest.MaxBundle),
@@ -127,6 +137,96 @@ func hostile(t testing.TB) map[string][]byte {
 		"components without end":     envelope(append([]byte(`{"challenge":"`+strings.Repeat("0", 64)+`","components":[`), text(`{},`, 2<<20)...)),
 		"32 CPUs with random tables": envelope(large), "hex": text("0a", 2*sevsnp.ReportSize), "sound bundle": all["bundle-milan-v3-table"].Evidence, "sound report": report,
 	}
+	maps.Copy(files, hostileQuotes(t, all, random))
+	return files
+}
+
+// hostileQuotes are quotes of TDX and of TPMs, and bundles of them, that try the same.
+func hostileQuotes(t testing.TB, all map[string]testvectors.Case, random []byte) map[string][]byte {
+	quote := all["tdx-v4"].Evidence
+	head := quote[:48]
+	full := func(b []byte) []byte { return append(bytes.Clone(b), make([]byte, tdx.MaxQuote-len(b))...) }
+	files := map[string][]byte{
+		"sound quote": quote, "quote with zeros behind": full(quote), "quote in hex": []byte(hex.EncodeToString(full(quote))), "quote in base64": []byte(base64.StdEncoding.EncodeToString(full(quote))),
+		"random after a header of TDX": append(bytes.Clone(head), random[:tdx.MaxQuote-len(head)]...), "4 MiB after a header of TDX": append(bytes.Clone(head), random[len(head):]...),
+		"hex without end": bytes.Repeat([]byte("04000200"), attest.MaxBundle/8), "sound TPM quote": all["tpm-ecc"].Evidence, "sound bundle of a TPM": all["bundle-tpm"].Evidence,
+	}
+
+	// Logs of the smallest events, lists of the shortest lines: what makes the most structures of the fewest bytes.
+	log := func(size int) []byte {
+		l := mint.NewEventLog(eventlog.SHA256)
+		head := len(l.Bytes())
+		l.AddDigests(0, eventlog.IPL, nil, map[eventlog.Algorithm][]byte{eventlog.SHA256: make([]byte, 32)})
+		event := l.Bytes()[head:]
+		return append(bytes.Clone(l.Bytes()), bytes.Repeat(event, min(size/len(event), eventlog.MaxEvents-1))...)
+	}
+	events := log(eventlog.MaxLog / 2)
+	line := []byte("10 " + strings.Repeat("0", 40) + " ima-ng sha256:" + strings.Repeat("0", 64) + " x\n")
+	list := bytes.Repeat(line, eventlog.MaxLog/2/len(line))
+	for name, put := range map[string]func(map[string]any){
+		"log of small events":    func(f map[string]any) { f["event_log"] = hex.EncodeToString(events) },
+		"IMA list of violations": func(f map[string]any) { f["ima"] = hex.EncodeToString(list) },
+		"log and list": func(f map[string]any) {
+			f["event_log"], f["ima"] = hex.EncodeToString(events), hex.EncodeToString(list)
+		},
+		"random log": func(f map[string]any) {
+			f["event_log"] = hex.EncodeToString(append(bytes.Clone(events[:64]), random[:1<<19]...))
+		},
+		"certificates of zeros": func(f map[string]any) { f["ek_certificate"] = strings.Repeat("3003020100", 1<<12) },
+		"many registers": func(f map[string]any) {
+			pcrs := map[string]string{}
+			for i := range 1 << 14 {
+				pcrs[strconv.Itoa(i)] = strings.Repeat("0", 64)
+			}
+			f["pcrs_sha256"] = pcrs
+		},
+	} {
+		var file map[string]any
+		if err := json.Unmarshal(all["tpm-ecc"].Evidence, &file); err != nil {
+			t.Fatal(err)
+		}
+		put(file)
+		text, err := json.Marshal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["TPM quote: "+name] = text
+	}
+
+	// As many TPMs and TDs as a bundle holds, each with the most to judge.
+	crowd := func(name, of string, change func(*attest.Component)) {
+		b, err := attest.ParseBundle(payloadOf(t, all[of].Evidence))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seal := b.Components[0]
+		change(&seal)
+		for i := len(b.Components); i < attest.MaxComponents; i++ {
+			seal.Label = "x" + strconv.Itoa(i)
+			b.Components = append(b.Components, seal)
+		}
+		payload, err := canon.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := canon.Marshal(ledger.Envelope{PayloadType: attest.BundleType, Payload: payload, Signatures: []ledger.Signature{{Sig: make([]byte, 64)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = file
+	}
+	crowd("31 TDs", "bundle-tdx-v5", func(*attest.Component) {})
+	crowd("31 TPMs with long logs", "bundle-tpm", func(c *attest.Component) {
+		for i, p := range c.Parts {
+			switch p.Name {
+			case tpm.PartEventLog:
+				c.Parts[i].Data = log(32 << 10)
+			case tpm.PartIMA:
+				c.Parts[i].Data = list[:256*len(line)]
+			}
+		}
+	})
+	return files
 }
 
 func payloadOf(t testing.TB, file []byte) []byte {
@@ -171,7 +271,10 @@ func TestAllocation(t *testing.T) {
 // FuzzOpen: no file makes the verifier panic or say two things; what is read is written again to the same bytes.
 func FuzzOpen(f *testing.F) {
 	all, _ := minted(f)
-	for _, name := range []string{"bundle-genoa-v5", "bundle-milan-v3-table", "genoa-v5", "milan-v3-table", "bundle-33-components", "statement-garbled"} {
+	for _, name := range []string{
+		"bundle-genoa-v5", "bundle-milan-v3-table", "genoa-v5", "milan-v3-table", "bundle-33-components", "statement-garbled",
+		"tdx-v4", "tdx-v5", "bundle-tdx-v5", "tdx-size-wraps", "second-tee-tdx", "tpm-ecc", "tpm-certified", "bundle-tpm", "bundle-genoa-tpm", "tpm-selections-endless",
+	} {
 		f.Add(all[name].Evidence)
 	}
 	for name, data := range hostile(f) {

@@ -306,7 +306,7 @@ func (a *appraisal) judgeEK() {
 	}
 	a.set.Add(claim.Claim{ID: id, Subject: a.subject, Status: status(why, contradicted), Value: ch.path, Reason: why, From: ch.window.From, Until: ch.window.Until})
 	switch {
-	case ch.leaf.x509 == nil:
+	case !ch.leaf.parsed:
 		a.set.Unknown(encoding, a.subject, claim.RestsOn+" "+id)
 	case ch.leaf.sloppy:
 		a.set.Affirm(encoding, a.subject, "sloppy")
@@ -377,7 +377,7 @@ func (a *appraisal) judgeAKCertificate() {
 	ch := prove(a.akCerts, akLeaf, a.c)
 	a.root(ch)
 	why, contradicted := ch.reason(akLeaf.word, a.c.At)
-	if ch.leaf.key != nil && ch.leaf.digest != a.ak.digest() {
+	if !ch.leaf.digest.IsZero() && ch.leaf.digest != a.ak.digest() {
 		why, contradicted = claim.Because(claim.Mismatch, "the attestation key certificate is for another key"), true
 	}
 	if ch.missing {

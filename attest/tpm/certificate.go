@@ -214,8 +214,15 @@ type chain struct {
 	path    string // common names, root first
 	host    bool   // its root is a cloud's, whose hosts run the TPMs
 	window  attest.Window
-	leaf    certificate
-	serial  string // hex
+	leaf    shown
+}
+
+// shown is what a chain tells of its first certificate. It is remembered, so that it keeps nothing of the certificate
+// itself, which a stranger can make long.
+type shown struct {
+	parsed bool
+	sloppy bool
+	digest canon.Digest // of its key, see [KeyDigest]; zero: of a kind that this build does not know
 }
 
 // prove looks for a path from the first certificate to a root of the set, over those behind it, those of the root set and
@@ -231,12 +238,12 @@ func prove(certs [][]byte, want leaf, c *attest.Case) chain {
 	d := c.Roots.Digest()
 	key := canon.Hash("tpm/chain/v1", append([][]byte{d[:], []byte(want.word), certs[0]}, issuers...)...)
 	return attest.Remember(c.Memory, key, func() (ch chain) {
-		var err error
-		if ch.leaf, err = parseCertificate(certs[0]); err != nil {
+		first, err := parseCertificate(certs[0])
+		if err != nil {
 			return chain{fault: err.Error()}
 		}
-		ch.serial = ch.leaf.x509.SerialNumber.Text(16)
-		if err = want.check(ch.leaf); err != nil {
+		ch.leaf = shown{true, first.sloppy, first.digest}
+		if err = want.check(first); err != nil {
 			ch.fault = err.Error()
 			return ch
 		}
@@ -246,17 +253,17 @@ func prove(certs [][]byte, want leaf, c *attest.Case) chain {
 				s.candidates = append(s.candidates, x)
 			}
 		}
-		found := s.up(ch.leaf, 0)
+		found := s.up(first, 0)
 		if found == nil {
-			ch.fault, ch.missing = s.why(ch.leaf)
+			ch.fault, ch.missing = s.why(first)
 			if ch.missing {
 				ch.source = issuerURL(s.highest.x509)
 			}
 			return ch
 		}
 		ch.host = as.hosts[canon.Sum(found[len(found)-1].raw)]
-		ch.window = attest.CertificateWindow(ch.leaf.x509)
-		names := []string{nameOf(ch.leaf.x509)}
+		ch.window = attest.CertificateWindow(first.x509)
+		names := []string{nameOf(first.x509)}
 		for _, x := range found {
 			ch.window = ch.window.And(attest.CertificateWindow(x.x509))
 			names = append(names, nameOf(x.x509))

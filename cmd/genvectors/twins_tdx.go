@@ -201,6 +201,7 @@ func (s *shelf) intelTwins() {
 	} {
 		s.tdxTwin(r.name, r.about, r.change, accept, undecided, "tdx.collateral unknown collateral-refused")
 	}
+	s.tdxTwin("info-last-second", "TCB info lapses after this second.", info(func(i *mint.TCBInfo) { i.Next = asOf }), accept, accept)
 	s.tdxTwin("two-evaluations", "TCB info of evaluation 18, a QE identity of 17.", identity(func(q *mint.QEIdentity) { q.Evaluation = 17 }), accept, undecided, "tdx.collateral unknown collateral-missing")
 	s.tdxTwin("older-beside", "TCB info of an older evaluation beside the newest, which decides.", func(sc *scene) {
 		older := sc.td.tcbInfo()

@@ -50,6 +50,14 @@ func (s *shelf) machines() {
 	} {
 		s.add(r.name, r.about, "", r.scene, answers{accept, reject, append(r.claims, "tpm.quote affirmed", "tpm.pcr-digest affirmed", "tpm.event-log affirmed", "tpm.ima affirmed clean", "tpm.freshness affirmed")})
 	}
+	bare := machineScene()
+	bare.tpm.parts = func(c *attest.Component) {
+		put(c, tpm.PartEventLog, nil)
+		put(c, tpm.PartIMA, nil)
+	}
+	s.add("tpm-no-logs", "A quote alone: who made it is shown, and nothing of what it ran.", tpmRawName, bare, answers{accept, reject, []string{
+		"tpm.event-log unknown evidence-missing", "tpm.ima unknown evidence-missing", "guest.measured unknown no-reference",
+	}})
 	s.add(tpmName, "A machine without CPU TEE: its TPM seals, and root on the host can lend it.", "", machineScene().bundle(), answers{accept, reject, []string{
 		"tpm.signature affirmed", "tpm.ak-bound affirmed activation", "tpm.ek-chain affirmed", "tpm.selection affirmed", "tpm.event-log affirmed", "tpm.ima affirmed clean",
 		"tpm.clock affirmed clock:90000 resets:7 restarts:0 safe", "tpm.firmware affirmed", "tpm.freshness affirmed", "binding.challenge affirmed", "binding.seal affirmed tpm",
