@@ -141,6 +141,17 @@ func (s *Set) Add(c Claim) {
 	*s = slices.Insert(*s, at, c)
 }
 
+// Merge puts the claims of another set into s as they are. It panics on a second claim for one id, subject and issuer.
+func (s *Set) Merge(part Set) {
+	*s = append(*s, part...)
+	slices.SortFunc(*s, compare)
+	for i := range *s {
+		if i > 0 && compare((*s)[i-1], (*s)[i]) == 0 {
+			panic("claim: internal error: second " + (*s)[i].ID + " of " + (*s)[i].Subject)
+		}
+	}
+}
+
 // Affirm adds an affirmed claim; value is empty for a sentence.
 func (s *Set) Affirm(id, subject, value string) {
 	s.Add(Claim{ID: id, Subject: subject, Status: Affirmed, Value: value})

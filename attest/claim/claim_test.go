@@ -97,3 +97,30 @@ func TestStatusWords(t *testing.T) {
 		t.Error("a claim without a status was written")
 	}
 }
+
+// TestMerge: merging a set gives what adding its claims gives, and refuses a second claim as adding does.
+func TestMerge(t *testing.T) {
+	var part, whole, both claim.Set
+	for _, id := range []string{"sevsnp.structure", "sevsnp.chain", "sevsnp.signature"} {
+		part.Affirm(id, "cpu:0", "")
+		both.Affirm(id, "cpu:0", "")
+	}
+	for _, s := range []*claim.Set{&whole, &both} {
+		s.Affirm("bundle.structure", "node", "")
+		s.Affirm("sevsnp.structure", "cpu:1", "")
+	}
+	whole.Merge(part)
+	a, err := canon.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := canon.Marshal(both); err != nil || string(a) != string(b) {
+		t.Errorf("merged %s, added %s (%v)", a, b, err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a second claim was merged")
+		}
+	}()
+	whole.Merge(part)
+}

@@ -50,6 +50,9 @@ type item struct {
 	signer *signer // that came with it; nil: none that a root of the set signed
 }
 
+// claims is how many an appraisal makes.
+const claims = 20
+
 // Appraise makes the claims of one quote. It checks everything that this package's comment lists; asked is what
 // REPORTDATA must hold.
 func Appraise(comp attest.Component, subject string, c *attest.Case, asked attest.Asked, set *claim.Set) attest.Finding {
@@ -65,6 +68,7 @@ func Appraise(comp attest.Component, subject string, c *attest.Case, asked attes
 		return attest.Finding{Format: Format}
 	}
 	a.quote = u.Peek()
+	*set = slices.Grow(*set, claims)
 	a.judgeStructure(raw[size:])
 	a.judgeChain()
 	a.sortCollateral()
