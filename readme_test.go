@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-network/assay/agent/device/swtpm"
 	"github.com/assay-network/assay/internal/vectors"
 )
 
@@ -36,6 +37,9 @@ func steady(text string) string {
 func TestREADME(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds all commands")
+	}
+	if name := swtpm.Missing(); name != "" {
+		t.Skip("the README shows the demonstration with a TPM in software: " + name + " is not installed")
 	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -2,7 +2,8 @@
 // joins and is accepted, others are refused for named reasons, and an auditor recomputes all of it from an export.
 //
 // Providers here are programs whose hardware signs under public test roots; every verdict on them is announced as such.
-// The one real device speaks in the first chapter. Nothing leaves this machine.
+// Real devices speak in the first chapter, and a real TPM in software (swtpm) in a later one, where it is installed.
+// Nothing leaves this machine.
 package main
 
 import (
@@ -31,8 +32,9 @@ type chapter struct {
 }
 
 var chapters = []chapter{
-	{"A report of real hardware", (*demo).realReport},
+	{"Reports of real hardware", (*demo).realReports},
 	{"Providers join, are accepted and refused", (*demo).providers},
+	{"A machine with a TPM and no more", (*demo).bareMetal},
 	{"The auditor recomputes everything", (*demo).audit},
 }
 
