@@ -1,6 +1,11 @@
 package attest
 
-import "github.com/assay-network/assay/attest/claim"
+import (
+	"slices"
+
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/internal/canon"
+)
 
 // DenyListResult is what the appraiser's deny lists say of one device.
 type DenyListResult struct {
@@ -19,9 +24,9 @@ func (c *Case) ConsultDenyLists(subject string, match func(Denied) (denied, know
 		if item.Kind != KindDenyList {
 			continue
 		}
-		l, err := c.Expect.OpenDenyList(item.Data)
+		l, ok := c.openDenyList(item.Data)
 		switch {
-		case err != nil:
+		case !ok:
 			if !used {
 				r.Reason = claim.Because(claim.CollateralRefused, "the deny list is not used: no expected key signed it")
 			}
@@ -51,4 +56,18 @@ func (c *Case) ConsultDenyLists(subject string, match func(Denied) (denied, know
 		r.Reason = claim.Because(claim.Masked, "the device hides its identity, so that it may be one that the deny list names")
 	}
 	return r
+}
+
+// openDenyList opens a deny list once; whether it speaks of a time, the caller compares.
+func (c *Case) openDenyList(data []byte) (DenyList, bool) {
+	type result struct {
+		list DenyList
+		ok   bool
+	}
+	key := canon.Hash("attest/deny-list/v1", append(slices.Clone(c.Expect.DenyListKeys), data)...)
+	r := Remember(c.Memory, key, func() result {
+		l, err := c.Expect.OpenDenyList(data)
+		return result{l, err == nil}
+	})
+	return r.list, r.ok
 }
