@@ -23,7 +23,7 @@ var floors = map[string]int{
 	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6,
 	"audit": 5, "server": 5,
 	"verifier": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
-	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
+	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2,
 	"internal/canon": 1, "internal/tar": 1,
 }
@@ -46,6 +46,8 @@ var sideways = map[string]string{
 	"attest/tpm -> attest":                    "a format speaks the words of evidence",
 	"attest/tpm -> attest/eventlog":           "a quote's registers are explained by a log",
 	"attest/tdx -> attest":                    "a format speaks the words of evidence",
+	"attest/nvidia -> attest":                 "a format speaks the words of evidence",
+	"attest/mint -> attest/nvidia":            "a maker encodes with the layout that the format reads",
 	"attest/tdx -> attest/vendorjson":         "Intel signs the bytes of its JSON, not a reading of them",
 	"attest/vendorjson -> attest":             "hostile names are printed as in all evidence",
 	"attest/cloud/azure -> attest":            "a cloud speaks the words of evidence",
@@ -126,7 +128,7 @@ func TestImportsGoDown(t *testing.T) {
 }
 
 // ruleRooms are the rooms whose results replay compares.
-var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "policy", "verifier", "audit"}
+var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "attest/nvidia", "policy", "verifier", "audit"}
 
 // laws are the imports that a room must never reach, directly or through others, each with its reason.
 var laws = []struct {
@@ -134,7 +136,7 @@ var laws = []struct {
 	never  []string
 	reason string
 }{
-	{[]string{"policy"}, []string{module + "/attest/sevsnp", module + "/attest/tdx", module + "/attest/mint", module + "/attest"}, "a policy reads claims, so that a new format changes no policy code"},
+	{[]string{"policy"}, []string{module + "/attest/sevsnp", module + "/attest/tdx", module + "/attest/nvidia", module + "/attest/mint", module + "/attest"}, "a policy reads claims, so that a new format changes no policy code"},
 	{ruleRooms, []string{"net/http", "database/sql", "os/exec"}, "a result must be the same in ten years, on a machine with no network"},
 	{[]string{"audit"}, []string{module + "/server", module + "/client", "net/http"}, "an auditor replays with no network code linked"},
 	{[]string{"agent", "agent/device", "cmd/assay-agent"}, []string{module + "/policy", module + "/server", module + "/internal/sqldb", "database/sql"}, "the agent is small and measured: its digest is a reference value"},

@@ -75,6 +75,7 @@ type Statement struct {
 	Agent      canon.Digest `json:"agent"`               // SHA-256 of the agent's executable
 	BootID     string       `json:"boot_id"`             // of the kernel, random at every boot
 	Checkpoint string       `json:"checkpoint,omitzero"` // newest checkpoint note that the agent knows
+	NVML       *NVML        `json:"nvml,omitzero"`       // what the driver says of its GPUs; absent: there is none
 }
 
 // ParseBundle reads the canonical payload of a bundle and checks its shape: known classes, unique labels, one statement,

@@ -24,7 +24,7 @@ type Asked struct {
 
 // Finding is what a format room learned beside its claims, for what only the whole bundle can show.
 type Finding struct {
-	Format      string     // sev-snp, tdx, tpm
+	Format      string     // sev-snp, tdx, tpm, nvidia
 	Identities  []Identity // hardware identities, unverified unless Signature is affirmed
 	Masked      bool       // the device hides its identity
 	ReportData  []byte     // unverified
@@ -32,6 +32,7 @@ type Finding struct {
 	Registers   [][]byte   // measurements that the guest extends at run time, in order (TDX: RTMR0 to 3); unverified
 	Signature   string     // id of the claim that vouches for all of the above
 	Boot        *Boot      // what a TPM's registers account for, of one that measures the machine; unverified
+	Fabric      *Fabric    // what a GPU or switch says of itself and of its links; unverified
 	Measured    string     // id of the claim that affirms Measurement, Registers or Boot
 	Needs       []Need     // what was wanted and not given
 }

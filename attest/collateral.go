@@ -25,6 +25,7 @@ const (
 	// https://ocsp.ndis.nvidia.com/ and the DER in base64 (standard alphabet, padded, query-escaped).
 	KindNVIDIARIM  = "nvidia-rim"  // the reference integrity manifest of a driver, a VBIOS or a switch BIOS (XML)
 	KindNVIDIAOCSP = "nvidia-ocsp" // an answer on the revocation of one certificate (DER)
+	KindNVIDIACRL  = "nvidia-crl"  // the revocation list of a certificate authority (DER)
 )
 
 // Collateral is vendor data that evidence is judged with. It is untrusted until its own signature is verified under the
@@ -68,16 +69,19 @@ type Denied struct {
 
 // Identity is a hardware identity of a device: what stays when firmware and certificates change.
 type Identity struct {
-	Kind  string    `json:"kind"` // amd-chip-id, intel-ppid, intel-piid, tpm-ek
+	Kind  string    `json:"kind"` // amd-chip-id, intel-ppid, intel-piid, tpm-ek, nvidia-gh100, nvidia-gb100, nvidia-ls10
 	Value canon.Hex `json:"value"`
 }
 
 // Kinds of hardware identity.
 const (
-	IdentityTPMEK     = "tpm-ek"      // SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
-	IdentityAMDChip   = "amd-chip-id" // CHIP_ID, 64 bytes, or the 8 significant bytes on Turin
-	IdentityIntelPPID = "intel-ppid"  // Platform Provisioning ID of a processor, 16 bytes
-	IdentityIntelPIID = "intel-piid"  // Platform Instance ID of a multi-package platform, 16 bytes
+	IdentityTPMEK     = "tpm-ek"       // SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
+	IdentityGH100     = "nvidia-gh100" // PDI of a Hopper GPU, 8 bytes
+	IdentityGB100     = "nvidia-gb100" // PDI of a Blackwell GPU, 8 bytes
+	IdentityLS10      = "nvidia-ls10"  // PDI of an NVSwitch, 8 bytes
+	IdentityAMDChip   = "amd-chip-id"  // CHIP_ID, 64 bytes, or the 8 significant bytes on Turin
+	IdentityIntelPPID = "intel-ppid"   // Platform Provisioning ID of a processor, 16 bytes
+	IdentityIntelPIID = "intel-piid"   // Platform Instance ID of a multi-package platform, 16 bytes
 )
 
 func (i Identity) String() string { return fmt.Sprintf("%s %s", i.Kind, i.Value) }

@@ -15,7 +15,10 @@ type CRL struct {
 	Fault   string // empty: the issuer signed it
 	Window  Window
 	Revoked []string // of the serial numbers asked about, hex
+	Held    []string // those of them that are only suspended (certificateHold, RFC 5280, section 5.3.1)
 }
+
+const certificateHold = 6 // reason code (RFC 5280, section 5.3.1)
 
 // ReadCRL verifies a revocation list (DER) under its issuer's key and looks up serial numbers (hex) in it. A list without
 // nextUpdate is refused: it would be valid for ever. It compares no dates with the time of appraisal, and does not look at
@@ -39,8 +42,13 @@ func ReadCRL(der []byte, issuer *x509.Certificate, serials []string) CRL {
 	out := CRL{Window: Window{canon.At(list.ThisUpdate), canon.At(list.NextUpdate), "thisUpdate", "nextUpdate"}}
 	for _, serial := range serials {
 		n, _ := new(big.Int).SetString(serial, 16)
-		if slices.ContainsFunc(list.RevokedCertificateEntries, func(e x509.RevocationListEntry) bool { return e.SerialNumber.Cmp(n) == 0 }) {
-			out.Revoked = append(out.Revoked, serial)
+		i := slices.IndexFunc(list.RevokedCertificateEntries, func(e x509.RevocationListEntry) bool { return e.SerialNumber.Cmp(n) == 0 })
+		if i < 0 {
+			continue
+		}
+		out.Revoked = append(out.Revoked, serial)
+		if list.RevokedCertificateEntries[i].ReasonCode == certificateHold {
+			out.Held = append(out.Held, serial)
 		}
 	}
 	return out

@@ -48,6 +48,10 @@ const (
 	tpmPFP = "TCG PC Client Platform Firmware Profile, rev. 1.06, section 10"
 	tpmEK  = "TCG EK Credential Profile, rev. 2.5, section 3"
 	design = "Assay design, section "
+	spdm   = "DMTF SPDM 1.1, DSP0274, section 10.11, and NVIDIA attestation-sdk, opaque data"
+	rimXML = "TCG Reference Integrity Manifest Information Model, rev. 1.01, and ISO/IEC 19770-2:2015"
+	ocsp   = "RFC 6960, and RFC 5280, section 5"
+
 
 	tdxQuote  = "Intel TDX DCAP Quoting Library API, rev. 0.9, appendix A.3"
 	tdxModule = "Intel TDX Module 1.5 ABI Specification, 348551, "
@@ -61,6 +65,7 @@ var (
 	onTPMQuote  = []string{"tpm.quote"}
 	onTPMPCRs   = []string{"tpm.pcr-digest"}
 	onTDQuote   = []string{"tdx.signature"}
+	onNVReport  = []string{"nvidia.signature"}
 	onTDStatus  = []string{"tdx.tcb-status"}
 )
 
@@ -72,7 +77,26 @@ var catalogue = []Definition{
 	{"binding.seal", Text, "the sealing component covers the challenge, the session keys and every other component", design + "2.2", nil, Provider, "collect all components in one run of the agent, the seal last"},
 	{"bundle.structure", Sentence, "the file is evidence that can be read to its last byte", design + "2.1", nil, Provider, "send the evidence as the agent wrote it"},
 	{"guest.measured", Text, "all code that ran before and beside the agent equals a reference value; the value is the root of the measurement", design + "2.4", nil, Provider, "boot a guest image that the appraiser lists, or have its reference values added"},
+	{"nvidia.cc-mode", Text, "confidential computing is on, by the word of a measured agent and by measurements of production", design + "5", []string{"nvidia.measurements"}, Provider, "turn confidential computing on, reset the GPU, and let a measured agent say so"},
+	{"nvidia.chain", Text, "the device's key chains, in the order presented, to a trusted NVIDIA root, all of one chip; the value is the chip", "NVIDIA attestation-sdk, device certificate chain", []string{"nvidia.structure"}, Provider, "send the certificate chain as the driver gives it"},
+	{"nvidia.devtools-off", Sentence, "nobody can look into the GPU through its debugging mode, by the word of a measured agent and by measurements of production", design + "5", []string{"nvidia.measurements"}, Provider, "turn DevTools mode off, reset the GPU, and let a measured agent say so"},
+	{"nvidia.driver-rim", Hex, "NVIDIA's manifest of this driver is at hand, signed and inside its dates; the value is its SHA-256 digest", rimXML, onNVReport, Vendor, "fetch the driver's manifest from NVIDIA, or run a driver that has one"},
+	{"nvidia.firmware", Words, "the device runs these versions on this board", spdm, onNVReport, Provider, "update driver and VBIOS"},
+	{"nvidia.freshness", Hex, "the nonce answers what this appraiser asked", spdm, onNVReport, Provider, "collect a new report over the challenge"},
+	{"nvidia.fwid", Hex, "the firmware that reports is the one that the key is certified for", "TCG DICE Attestation Architecture, FWID", onNVReport, Provider, "run a driver that reports its firmware id: 550 or newer"},
+	{"nvidia.identity", Words, "certificates and report name one device; chip and PDI outlive its firmware", "NVIDIA attestation-sdk, device certificate chain", onNVReport, Provider, "send the certificate chain as the driver gives it"},
+	{"nvidia.measurements", Words, "every active measurement is one that NVIDIA's manifests allow; the value counts them and lists those that differ", rimXML, []string{"nvidia.signature", "nvidia.vbios-rim"}, Provider, "run a driver and VBIOS as NVIDIA released them, DevTools mode off; ask NVIDIA where one index differs"},
+	{"nvidia.mode", Text, "the device works in this mode: SPT alone, MPT with other GPUs, PPCIE with GPUs and switches; it says nothing of secrecy", spdm, onNVReport, Provider, "set the agreed multi-GPU mode"},
+	{"nvidia.revocation", Words, "no certificate of the device or of its manifests is revoked and it is on no deny list; the value names what was consulted", ocsp, onNVReport, Vendor, "fetch NVIDIA's OCSP answers"},
+	{"nvidia.signature", Sentence, "the report's bytes are signed by the device's certified key", spdm, []string{"nvidia.chain"}, Provider, "send the report unchanged, with the certificates of its device"},
+	{"nvidia.structure", Text, "the bytes are a measurement report of a GPU or switch; the value is the protocol", spdm, nil, Provider, "send the report as the driver gives it"},
+	{"nvidia.vbios-rim", Hex, "NVIDIA's manifest of this VBIOS, of a switch of its BIOS, is at hand, signed and inside its dates; the value is its SHA-256 digest", rimXML, onNVReport, Vendor, "fetch the VBIOS's manifest from NVIDIA, or flash a VBIOS that has one"},
+	{"set.count", Words, "so many GPUs and switches are here, each once", design + "2.3", nil, Provider, "send the evidence of every device"},
 	{"set.device-unique", Sentence, "no device shows up twice, here or under another holder", design + "2.3", nil, Provider, "send each device's evidence once; settle a contested identity with its holder"},
+	{"set.fleet-agreement", Sentence, "GPUs that are alike in chip, firmware and settings measure alike; all may be changed alike", design + "3", nil, Provider, "bring all GPUs to one driver and VBIOS as NVIDIA released them"},
+	{"set.same-mode", Text, "all GPUs and switches work in this one mode", design + "2.3", nil, Provider, "set all devices to one multi-GPU mode"},
+	{"set.same-nonce", Hex, "all GPUs and switches answer this one nonce", design + "2.2", nil, Provider, "collect all devices in one run"},
+	{"set.topology", Words, "the GPUs and switches are wired to one another and to nobody else, by their reports and by their certificates", design + "2.3", nil, Provider, "send the evidence of every GPU and switch of the machine"},
 	{"sevsnp.cert-chip-id", Text, "the signing certificate was issued for the chip (VCEK) or the cloud (VLEK) that the report names", snpKDS + ", section 3.1", []string{"sevsnp.chain", "sevsnp.signature"}, Provider, "send the VCEK of this chip; unset MASK_CHIP_ID"},
 	{"sevsnp.cert-tcb", TCB, "the signing certificate was issued for the report's REPORTED_TCB", snpKDS + ", section 3.1", []string{"sevsnp.chain", "sevsnp.signature"}, Provider, "send the certificate for REPORTED_TCB"},
 	{"sevsnp.chain", Text, "the signing certificate chains to a trusted AMD root of the report's product and is inside its dates", snpKDS + ", sections 2 and 3", []string{"sevsnp.structure"}, Vendor, "fetch the certificate from AMD's key distribution service"},
