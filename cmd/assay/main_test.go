@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/verifier"
+	"github.com/assay-network/assay/verifier/collateral/fake"
 )
 
 func TestMain(m *testing.M) {
@@ -27,6 +30,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("VECTORS", vectors.Dir(t))
 			env.Setenv("HOME", env.WorkDir)
+			vendors := fake.New(time.Now) // commands have the machine's clock
+			vendors.AddPlatform(mint.NewIntel().IntelPlatform("host"))
+			server := httptest.NewServer(vendors)
+			env.Defer(server.Close)
+			env.Setenv("VENDORS", server.URL)
 			return writeMinted(env.WorkDir)
 		},
 	})

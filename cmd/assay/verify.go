@@ -22,6 +22,7 @@ import (
 type verifyFlags struct {
 	typ, policy, asOf, roots, output string
 	nonce, reportData                string
+	cache                            string
 	certs, collateral, expectFiles   []string
 }
 
@@ -49,6 +50,8 @@ code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
 	fl.StringVar(&f.typ, "type", "", "what the file is: "+strings.Join(verifier.Types(), ", ")+" (default: told from its bytes)")
 	fl.StringArrayVar(&f.certs, "cert", nil, "certificate `FILE`: DER, PEM or a certificate table")
 	fl.StringArrayVar(&f.collateral, "collateral", nil, "collateral `FILE`: revocation list, deny list, certificates; told apart by content")
+	fl.StringVar(&f.cache, "cache", "", "take what is wanted from the store of assay collateral: --cache, or --cache=`FOLDER`")
+	fl.Lookup("cache").NoOptDefVal = cacheDefault
 	fl.StringVar(&f.nonce, "nonce", "", "the challenge that a bundle must answer (32 bytes), or the qualifying data of a TPM quote, in `HEX`")
 	fl.StringVar(&f.reportData, "report-data", "", "what REPORT_DATA of a raw SNP report or TDX quote must hold, 64 bytes in `HEX`")
 	fl.StringArrayVar(&f.expectFiles, "expect", nil, "`FILE` of what you know yourself: a challenge and registry (assay/expect/v1), reference values (assay/references/v1)")
@@ -114,6 +117,11 @@ func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
 		mine.Collateral = append(slices.Clone(c.Collateral), certs...)
 		if mine.Expect, err = f.expect(c.Expect, o); err != nil {
 			return err
+		}
+		if f.cache != "" {
+			if err := a.fromCache(f.cache, o, &mine); err != nil {
+				return err
+			}
 		}
 		r := judge(o, mine, named)
 		r.File = name

@@ -100,3 +100,25 @@ func NeedRIM(id, why string) (attest.Need, error) {
 	}
 	return attest.Need{Kind: attest.KindNVIDIARIM, Source: NVIDIARIM.origin() + "/v1/rim/" + id, Why: why}, nil
 }
+
+// NeedDriverRIM names the manifest of a driver for the GPUs of an architecture, hopper or blackwell.
+func NeedDriverRIM(architecture, version string) (attest.Need, error) {
+	prefix := map[string]string{"hopper": "NV_GPU_DRIVER_GH100_", "blackwell": "NV_GPU_CC_DRIVER_GB100_"}[architecture]
+	if prefix == "" {
+		return attest.Need{}, fmt.Errorf("architecture %q: want hopper or blackwell", architecture)
+	}
+	return NeedRIM(prefix+version, fmt.Sprintf("the reference manifest of driver %s for %s", version, architecture))
+}
+
+// NeedVBIOSRIM names the manifest of a VBIOS. board is project, project SKU and chip SKU, joined by _.
+func NeedVBIOSRIM(board, version string) (attest.Need, error) {
+	if strings.Count(board, "_") != 2 || version == "" {
+		return attest.Need{}, fmt.Errorf("VBIOS %q of board %q: want a version, and PROJECT_SKU_CHIPSKU", version, board)
+	}
+	return NeedRIM(strings.ToUpper("NV_GPU_VBIOS_"+board+"_"+strings.ReplaceAll(version, ".", "")), fmt.Sprintf("the reference manifest of VBIOS %s of board %s", version, board))
+}
+
+// NeedSwitchRIM names the manifest of the BIOS of Hopper machines' switches.
+func NeedSwitchRIM(version string) (attest.Need, error) {
+	return NeedRIM(strings.ToUpper("NV_SWITCH_BIOS_5612_0002_890_"+strings.ReplaceAll(version, ".", "")), "the reference manifest of switch BIOS "+version)
+}
