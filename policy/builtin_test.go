@@ -20,7 +20,8 @@ func (h host) set() claim.Set { return sound(h.formats...) }
 
 // hosts returns the machines whose sound evidence a built-in policy accepts.
 func hosts(name string) []host {
-	tees := []host{{"SEV-SNP", []string{"sevsnp"}}, {"TDX", []string{"tdx"}}, {"SEV-SNP with TPM", []string{"sevsnp", "tpm"}}, {"TDX with TPM", []string{"tdx", "tpm"}}}
+	tees := []host{{"SEV-SNP", []string{"sevsnp"}}, {"TDX", []string{"tdx"}}, {"SEV-SNP with TPM", []string{"sevsnp", "tpm"}}, {"TDX with TPM", []string{"tdx", "tpm"}},
+		{"SEV-SNP on Azure", []string{"tpm", "azure", "sevsnp"}}, {"TDX on Azure", []string{"tpm", "azure", "tdx"}}}
 	if name == "genuine" {
 		return append(tees, host{"TPM", []string{"tpm"}})
 	}
@@ -283,12 +284,12 @@ func TestBuiltinsNameEveryFormatOfAClass(t *testing.T) {
 			asked := func(subject string) bool {
 				return slices.ContainsFunc(require, func(r policy.Rule) bool { return match(r.Claim, room+"."+subject) })
 			}
-			for _, rest := range []string{"chain", "signature", "quote"} {
+			for _, rest := range []string{"chain", "signature", "quote", "runtime-data"} {
 				if _, ok := claim.Lookup(room + "." + rest); ok && !asked(rest) {
 					t.Errorf("%s has no rule for %s.%s", name, room, rest)
 				}
 			}
-			if !asked("chain") && !asked("signature") && !asked("quote") {
+			if !asked("chain") && !asked("signature") && !asked("quote") && !asked("runtime-data") {
 				t.Errorf("%s names a class of format %s and has no rule about its signature", name, room)
 			}
 		}
@@ -320,7 +321,7 @@ func other(subject string) claim.Claim {
 
 // Every room of the catalogue belongs to a class: a claim that no rule can name would be a claim that nobody can require.
 func TestEveryClaimCanBeRequired(t *testing.T) {
-	for _, c := range append(sound("sevsnp", "tpm"), sound("tdx")...) {
+	for _, c := range slices.Concat(sound("sevsnp", "tpm"), sound("tpm", "azure", "tdx")) {
 		load(t, "require: [{claim: "+c.ID+", of: "+claim.Class(c.Subject)+"}]")
 	}
 }

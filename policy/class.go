@@ -55,6 +55,7 @@ var rooms = []struct {
 	classes []Class
 }{
 	{"agent", []Class{Node}},
+	{"azure", []Class{CPU}},
 	{"binding", []Class{Node}},
 	{"bundle", []Class{Node}},
 	{"guest", []Class{Node}},

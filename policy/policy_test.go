@@ -20,6 +20,7 @@ var list = canon.Sum([]byte("the list of reference values that affirmed the gues
 
 // values are the values of the good claims; a claim that is not here is a sentence.
 var values = map[string]string{
+	"azure.report-fresh": "aa", "azure.runtime-data": "secure-boot", "azure.structure": "azure-snp",
 	"binding.challenge":   "aa",
 	"sevsnp.cert-chip-id": "chip", "sevsnp.cert-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.chain": "VCEK",
 	"sevsnp.committed-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.freshness": "aa", "sevsnp.host-data": "00", "sevsnp.id-block": "absent",
@@ -35,19 +36,24 @@ var values = map[string]string{
 }
 
 // subjects are those of claims about components; claims of other rooms speak of the node, or of the set.
-var subjects = map[string]string{"sevsnp": "cpu:0", "tdx": "cpu:0", "tpm": "tpm:0", "statement": "statement:0", "set": "set"}
+var subjects = map[string]string{"azure": "cpu:0", "sevsnp": "cpu:0", "tdx": "cpu:0", "tpm": "tpm:0", "statement": "statement:0", "set": "set"}
 
 // seals says of each format what its claims look like as a seal's.
 var seals = map[string]struct{ name, vouches, measured, root string }{
 	"sevsnp": {"sev-snp", "sevsnp.signature@cpu:0", "sevsnp.measurement@cpu:0", "tee"},
 	"tdx":    {"tdx", "tdx.signature@cpu:0", "tdx.measurement@cpu:0", "tee"},
 	"tpm":    {"tpm", "tpm.quote@tpm:0", "tpm.event-log@tpm:0", "tpm"},
+	"azure":  {"", "azure.runtime-data@cpu:0", "", ""}, // it never seals: its virtual TPM does
 }
 
 // sound returns every claim that the catalogue has of some formats and of a bundle as a whole, affirmed, as an appraisal
 // of a sound bundle gives them. The first format seals.
 func sound(formats ...string) claim.Set {
 	seal := seals[formats[0]]
+	onAzure := slices.Contains(formats, "azure")
+	if onAzure {
+		seal.root = "paravisor"
+	}
 	var s claim.Set
 	for _, def := range claim.Catalogue() {
 		room := claim.Room(def.ID)
@@ -56,12 +62,20 @@ func sound(formats ...string) claim.Set {
 		}
 		c := claim.Claim{ID: def.ID, Subject: cmp.Or(subjects[room], "node"), Status: claim.Affirmed, Value: values[def.ID]}
 		switch {
-		case strings.HasSuffix(def.ID, ".freshness"):
+		case onAzure && strings.HasSuffix(def.ID, ".freshness") && room != "tpm":
+			c.From, c.Basis = issued, []string{"azure.report-fresh"}
+		case strings.HasSuffix(def.ID, ".freshness"), def.ID == "azure.report-fresh":
 			c.From, c.Basis = issued, []string{"binding.challenge@node"}
 		case strings.HasSuffix(def.ID, ".chain"):
 			c.From, c.Until = now-1000, now+1000
 		}
 		switch def.ID {
+		case "azure.runtime-data": // behind it stands the hardware's own room
+			c.Basis = []string{seals[formats[len(formats)-1]].vouches}
+		case "tpm.ak-attributes", "tpm.ak-bound":
+			if onAzure {
+				c.Basis = []string{seals["azure"].vouches, "paravisor"}
+			}
 		case "set.device-unique":
 			for _, f := range formats {
 				c.Basis = append(c.Basis, seals[f].vouches)
@@ -70,6 +84,9 @@ func sound(formats ...string) claim.Set {
 			c.From = issued
 		case "binding.seal":
 			c.Value, c.Basis = seal.name, []string{seal.vouches}
+			if onAzure {
+				c.Basis = append(c.Basis, seals["azure"].vouches)
+			}
 		case "guest.measured":
 			c.Value, c.Basis = seal.root, []string{seal.measured, "references:" + list.String()}
 		case "agent.measured":

@@ -52,6 +52,7 @@ const (
 	rimXML = "TCG Reference Integrity Manifest Information Model, rev. 1.01, and ISO/IEC 19770-2:2015"
 	ocsp   = "RFC 6960, and RFC 5280, section 5"
 
+	azureHCL = "Microsoft OpenHCL, openhcl/openhcl_attestation_protocol, igvm_attest"
 
 	tdxQuote  = "Intel TDX DCAP Quoting Library API, rev. 0.9, appendix A.3"
 	tdxModule = "Intel TDX Module 1.5 ABI Specification, 348551, "
@@ -72,6 +73,9 @@ var (
 // catalogue is ordered by id.
 var catalogue = []Definition{
 	{"agent.measured", Text, "the measured guest contains this agent and its settings; the value is the root of the measurement", design + "2.4", []string{"guest.measured"}, Provider, "boot the guest image that carries the released agent"},
+	{"azure.report-fresh", Hex, "the user data that the paravisor put into the runtime data answers what this appraiser asked", design + "2.2", []string{"azure.runtime-data"}, Provider, "write the user data anew, then read the report"},
+	{"azure.runtime-data", Words, "the paravisor had this runtime data signed by the hardware; the value is what its set-up of the machine says is on", azureHCL, []string{"azure.structure"}, Provider, "send the report as the virtual TPM's NV index holds it, with the hardware's evidence of the same boot"},
+	{"azure.structure", Text, "the bytes are an HCL report with its runtime data; the value is the kind of hardware", azureHCL, nil, Provider, "send the report as the virtual TPM's NV index holds it"},
 	{"binding.challenge", Hex, "the bundle answers the challenge that this appraiser issued", design + "2.2", nil, Provider, "answer the newest challenge, once"},
 	{"binding.possession", Sentence, "the bundle is signed by the session key that the evidence covers", design + "2.2", []string{"binding.seal"}, Provider, "let the agent sign with the key it was started with"},
 	{"binding.seal", Text, "the sealing component covers the challenge, the session keys and every other component", design + "2.2", nil, Provider, "collect all components in one run of the agent, the seal last"},

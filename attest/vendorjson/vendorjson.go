@@ -162,6 +162,9 @@ func (r *Reader) Null() bool {
 	return err == nil
 }
 
+// IsList reports whether a list is next.
+func (r *Reader) IsList() bool { return r.dec.PeekKind() == '[' }
+
 // Skip reads any value, as strictly as one that is of use.
 func (r *Reader) Skip() error {
 	switch r.dec.PeekKind() {
