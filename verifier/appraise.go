@@ -5,6 +5,8 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/cloud/azure"
+	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/internal/canon"
 )
 
@@ -86,17 +88,9 @@ func (r *run) judgeComponents() {
 			continue
 		}
 		part, f := r.judgeComponent(c)
-		for _, cl := range part {
-			cl.Basis = cl.Basis[catalogueBasis(cl.ID):] // Add puts the catalogue's part back
-			r.set.Add(cl)
-		}
+		r.set.Merge(part)
 		r.findings = append(r.findings, finding{f, c})
 	}
-}
-
-func catalogueBasis(id string) int {
-	def, _ := claim.Lookup(id)
-	return len(def.Rests)
 }
 
 func (r *run) judgeComponent(c component) (part claim.Set, f attest.Finding) {
@@ -109,10 +103,25 @@ func (r *run) judgeComponent(c component) (part claim.Set, f attest.Finding) {
 	}()
 	if rec := r.o.recording; rec != nil && c.Class == attest.ClassTPM {
 		f = rec.Appraise(c.subject, subjectCPU, r.c, r.asked(c), &part)
+	} else if ties := r.ties(); ties != nil && c.MediaType == tpm.MediaType {
+		f = tpm.AppraiseTied(c.Component, c.subject, r.c, r.asked(c), ties, &part)
 	} else {
 		f = rm.appraise(c.Component, c.subject, r.c, r.asked(c), &part)
 	}
 	return part, f
+}
+
+// ties returns whose keys the reports of paravisors name: a quote of another key, beside one, is of another machine.
+func (r *run) ties() (ties []tpm.Tie) {
+	for _, c := range r.o.components {
+		if !onAzure(c) {
+			continue
+		}
+		if t, ok := azure.TieOf(c.Component, c.subject); ok {
+			ties = append(ties, t)
+		}
+	}
+	return ties
 }
 
 func (r *run) judgeStatement(c component) {

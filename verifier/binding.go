@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/internal/canon"
 )
 
@@ -47,18 +48,26 @@ func (r *run) asked(c component) attest.Asked {
 	if rec := r.o.recording; rec != nil && raw == nil && e.QualifyingData != nil {
 		raw = rec.ReportData(e.QualifyingData) // its CPU answers the nonce that its TPM answers
 	}
+	if onAzure(c) && raw == nil && e.QualifyingData != nil {
+		raw = azure.UserData(e.QualifyingData)
+	}
 	if raw != nil {
 		return attest.Asked{ReportData: raw, Value: hex.EncodeToString(raw), Why: fmt.Sprintf("it does not hold the expected %x", []byte(raw))}
 	}
 	n, issued, ok := expected(e)
-	if b == nil || !ok || c.Class == attest.ClassCPU && c.Label != b.Seal { // a second CPU TEE is binding.seal's matter
+	if b == nil || !ok || c.Class == attest.ClassCPU && c.Label != b.Seal && !onAzure(c) { // a second CPU TEE is binding.seal's matter
 		return attest.Asked{}
 	}
 	asked := attest.Asked{Value: hex.EncodeToString(n), Basis: []string{"binding.challenge@" + subjectNode}, From: issued,
 		Why: fmt.Sprintf("it does not cover the challenge %x with these keys and components", n)}
 	var challenge canon.Digest
 	copy(challenge[:], n) // of another length it equals no bundle's: binding.challenge says so
-	if c.Label == b.Seal {
+	switch {
+	case onAzure(c): // the quote of its virtual TPM, taken later, covers the report itself
+		d := attest.AzureUserData(challenge, b.Keys.Digest())
+		asked.ReportData, asked.Why = d[:], fmt.Sprintf("its user data does not cover the challenge %x with these keys", n)
+		return asked
+	case c.Label == b.Seal:
 		asked.ReportData = sealed(b, challenge)
 		return asked
 	}
@@ -66,6 +75,10 @@ func (r *run) asked(c component) attest.Asked {
 	asked.ReportData = d[:]
 	return asked
 }
+
+// onAzure reports whether a component is the report of a paravisor, whose hardware signs what the paravisor says, and not
+// what the guest does. There the virtual TPM seals.
+func onAzure(c component) bool { return c.MediaType == azure.MediaType }
 
 // judgeChallenge compares the challenge that the bundle answers with the one that was issued, whole.
 func (r *run) judgeChallenge() {
@@ -88,7 +101,8 @@ func (r *run) judgeChallenge() {
 }
 
 // judgeSeal compares the sealing component with what the bundle says it covers, and the bundle's signature with the key
-// that is covered. One host has one seal: its CPU TEE, or a TPM where there is none.
+// that is covered. One host has one seal: its CPU TEE, or a TPM where there is none. The one exception is the virtual TPM
+// above one report on Azure: its quote seals, and the seal holds where that report is one that names the quote's key.
 func (r *run) judgeSeal() {
 	b := r.o.bundle
 	if b == nil {
@@ -101,7 +115,12 @@ func (r *run) judgeSeal() {
 			seal = &r.findings[i]
 		}
 	}
+	var paravisor []string
 	for _, f := range r.findings {
+		if onAzure(f.component) && f.Label != b.Seal && seal != nil && seal.Class == attest.ClassTPM && paravisor == nil {
+			paravisor = []string{"azure.runtime-data@" + f.subject}
+			continue
+		}
 		if f.Class == attest.ClassCPU && f.Label != b.Seal {
 			what := "is a second CPU TEE"
 			if seal == nil || seal.Class != attest.ClassCPU {
@@ -114,12 +133,14 @@ func (r *run) judgeSeal() {
 	switch {
 	case seal == nil:
 		r.set.Contradict("binding.seal", subjectNode, "", claim.Because(claim.Mismatch, "the seal %+q is the agent's own statement", b.Seal))
+	case onAzure(seal.component):
+		r.set.Contradict("binding.seal", subjectNode, seal.Format, claim.Because(claim.Mismatch, "an HCL report cannot seal: its hardware signs what the paravisor says; the quote of the virtual TPM seals"))
 	case seal.ReportData == nil:
 		r.set.Unknown("binding.seal", subjectNode, claim.Reason(claim.RestsOn+" "+seal.structure()))
 	case seal.Class != attest.ClassCPU && seal.Class != attest.ClassTPM:
 		r.set.Contradict("binding.seal", subjectNode, seal.Format, claim.Because(claim.Mismatch, "a component of class %s cannot seal", seal.Class))
 	case bytes.Equal(seal.ReportData, sealed(b, b.Challenge)):
-		r.set.Add(claim.Claim{ID: "binding.seal", Subject: subjectNode, Status: claim.Affirmed, Value: seal.Format, Basis: []string{seal.Signature + "@" + seal.subject}})
+		r.set.Add(claim.Claim{ID: "binding.seal", Subject: subjectNode, Status: claim.Affirmed, Value: seal.Format, Basis: append([]string{seal.Signature + "@" + seal.subject}, paravisor...)})
 	default:
 		r.set.Contradict("binding.seal", subjectNode, seal.Format, claim.Because(claim.Mismatch, "the seal does not cover this challenge, these keys and these components"))
 	}

@@ -39,11 +39,16 @@ func (r *run) judgeMeasured() {
 		r.set.Unknown("agent.measured", subjectNode, why)
 		return
 	}
-	if f.Format == tpm.Format {
+	switch {
+	case f.Format == tpm.Format:
 		r.judgeBooted(f)
-		return
+	case onAzure(f.component):
+		why := claim.Because(claim.EvidenceMissing, "the report measures the paravisor; only a quote of its virtual TPM measures the guest above it")
+		r.set.Unknown("guest.measured", subjectNode, why)
+		r.set.Unknown("agent.measured", subjectNode, why)
+	default:
+		r.judgeLaunched(f)
 	}
-	r.judgeLaunched(f)
 }
 
 // measuring returns the component whose word counts for the guest: the seal, in a raw file the first that measures. A
@@ -234,6 +239,14 @@ func (r *run) judgeBooted(f finding) {
 	if boot.IMA == f.Measured {
 		basis = slices.Delete(basis, 1, 2)
 	}
+	if boot.Root == attest.RootParavisor {
+		below, why := r.paravisor()
+		if why != "" {
+			stop(why)
+			return
+		}
+		basis = append(basis, below...)
+	}
 	r.set.Add(claim.Claim{ID: "guest.measured", Subject: subjectNode, Status: claim.Affirmed, Value: boot.Root, Basis: basis})
 	// The agent is measured where the kernel read it: its file stands in the list.
 	ran := slices.DeleteFunc(slices.Clone(matched), func(m match) bool {
@@ -244,6 +257,34 @@ func (r *run) judgeBooted(f finding) {
 		return
 	}
 	r.judgeAgent(boot.Root, ran)
+}
+
+// paravisor looks for the paravisor among the reference values: a virtual TPM is worth as much as whoever runs it. It
+// returns what its being listed rests on, or why it is not known.
+func (r *run) paravisor() (basis []string, why claim.Reason) {
+	i := slices.IndexFunc(r.findings, func(f finding) bool { return onAzure(f.component) })
+	if i < 0 {
+		return nil, claim.Because(claim.EvidenceMissing, "no report of the paravisor")
+	}
+	f, stated := r.findings[i], false
+	var matched []match
+	for list, v := range r.references(f.Format) {
+		equal := v.Measurement != nil && bytes.Equal(v.Measurement, f.Measurement)
+		for i, reg := range f.Registers {
+			word := v.Register(i)
+			equal = equal && (word == nil || bytes.Equal(word, reg))
+		}
+		if stated = true; equal {
+			matched = append(matched, match{list: list})
+		}
+	}
+	switch {
+	case matched != nil:
+		return append([]string{f.Measured + "@" + f.subject}, grounds(matched)...), ""
+	case stated:
+		return nil, claim.Because(claim.NotListed, "the paravisor's measurement %x is no reference value", f.Measurement)
+	}
+	return nil, claim.Because(claim.NoReference, "the appraiser has no reference value for the paravisor of a %s guest", f.Format)
 }
 
 func replayed(registers []int) bool {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/attest/cloud/gcp"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
@@ -24,10 +25,15 @@ const (
 	TypeTDX    = "tdx"
 	TypeTPM    = "tpm"
 	TypeGCP    = "gcp-vtpm"
+
+	TypeAzureSNP = azure.FormatSNP
+	TypeAzureTDX = azure.FormatTDX
 )
 
 // Types returns the evidence types that this build reads.
-func Types() []string { return []string{TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP} }
+func Types() []string {
+	return []string{TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP, TypeAzureSNP, TypeAzureTDX}
+}
 
 // Opened is evidence that was read but not judged.
 type Opened struct {
@@ -52,11 +58,11 @@ func Open(typ string, data []byte) (*Opened, error) {
 	switch typ {
 	case TypeAny:
 		if typ = detect(data); typ == TypeAny {
-			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, an SEV-SNP report (%d bytes, raw or hex), a TDX quote (raw, hex or base64), a TPM quote in JSON, or a recording of a GCP vTPM",
+			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, an SEV-SNP report (%d bytes, raw or hex), a TDX quote (raw, hex or base64), a TPM quote in JSON, a recording of a GCP vTPM, or an HCL report of Azure (raw, or in Trustee's evidence)",
 				len(data), strconv.QuoteToASCII(string(data[:min(len(data), 16)])), sevsnp.ReportSize)
 			return o, nil
 		}
-	case TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP:
+	case TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP, TypeAzureSNP, TypeAzureTDX:
 	default:
 		return nil, fmt.Errorf("evidence type %q is not known to this build: want %q", typ, Types())
 	}
@@ -93,16 +99,37 @@ func Open(typ string, data []byte) (*Opened, error) {
 		if r.CPU != nil {
 			o.openRaw(*r.CPU)
 		}
+	case TypeAzureSNP, TypeAzureTDX:
+		o.openAzure(typ, data)
 	}
 	return o, nil
+}
+
+// openAzure reads evidence of a machine on Azure: its HCL report, and the quote of its virtual TPM where there is one.
+func (o *Opened) openAzure(typ string, data []byte) {
+	if is := azure.Recognize(data); is != "" && is != typ {
+		o.fault = fmt.Errorf("the evidence is of type %s, not %s", is, typ)
+		return
+	}
+	components, err := azure.Read(data)
+	if err != nil {
+		o.fault = err
+		return
+	}
+	for _, c := range components {
+		o.openRaw(c)
+	}
 }
 
 // detect tells the type from the first bytes and the size; it returns TypeAny for what it does not know.
 func detect(data []byte) string {
 	_, isQuote := tdx.Recognize(data)
+	onAzure := azure.Recognize(data)
 	switch {
 	case tpm.IsJSON(data):
 		return TypeTPM
+	case onAzure != "":
+		return onAzure
 	case len(data) > 0 && data[0] == '{':
 		return TypeBundle
 	case isQuote:

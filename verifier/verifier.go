@@ -13,6 +13,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/attest/cloud/gcp"
 	"github.com/assay-network/assay/attest/eventlog"
 	"github.com/assay-network/assay/attest/sevsnp"
@@ -81,8 +82,9 @@ var rooms = map[string]room{
 	sevsnp.MediaType: {"sevsnp", attest.ClassCPU, sevsnp.Appraise, sevsnp.Needs},
 	tdx.MediaType:    {"tdx", attest.ClassCPU, tdx.Appraise, tdx.Needs},
 	tpm.MediaType:    {"tpm", attest.ClassTPM, tpm.Appraise, tpm.Needs},
+	azure.MediaType:  {"azure", attest.ClassCPU, azure.Appraise, azure.Needs},
 }
 
 func roomRules() []RoomRules {
-	return []RoomRules{{"eventlog", eventlog.Rules}, {"gcp", gcp.Rules}, {"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
+	return []RoomRules{{"azure", azure.Rules}, {"eventlog", eventlog.Rules}, {"gcp", gcp.Rules}, {"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
 }
