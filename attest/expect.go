@@ -136,7 +136,7 @@ type References struct {
 // Reference is one guest image, or a part of one: what it measures to, and the agent inside it. What it does not state it
 // does not speak of.
 type Reference struct {
-	Format      string       `json:"format"`               // sev-snp, tdx, tpm
+	Format      string       `json:"format"`               // sev-snp, tdx, tpm; azure-snp and azure-tdx for the paravisor below a guest
 	Guest       string       `json:"guest"`                // name and version of the image
 	Measurement canon.Hex    `json:"measurement,omitzero"` // MEASUREMENT of SEV-SNP, MRTD of TDX
 	Registers   []Register   `json:"registers,omitzero"`   // RTMRs of TDX

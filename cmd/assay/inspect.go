@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/attest/eventlog"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
@@ -133,6 +134,8 @@ func (in *inspection) add(o *verifier.Opened) error {
 			ic.Statement = strings.ToValidUTF8(string(part(attest.PartStatement)), "\uFFFD")
 		case sevsnp.MediaType:
 			ic.Fields, err = sevsnp.Fields(part(sevsnp.PartReport))
+		case azure.MediaType:
+			ic.Fields, err = azure.Fields(part(azure.PartReport))
 		case tdx.MediaType:
 			ic.Fields, err = tdx.Fields(part(tdx.PartQuote))
 		case tpm.MediaType:

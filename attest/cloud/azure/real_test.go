@@ -170,3 +170,24 @@ func TestRealReports(t *testing.T) {
 		}
 	}
 }
+
+// TestRealFields: the fields of a report cover it without a gap.
+func TestRealFields(t *testing.T) {
+	for _, name := range []string{"kinvolk-hcl-report-snp.bin", "trustee-az-tdx-hcl-report.bin"} {
+		data := vectors.Read(t, path.Join(folder, name))
+		fields, err := azure.Fields(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := 0
+		for _, f := range fields {
+			if f.Offset != at {
+				t.Errorf("%s: %s at %d, want %d", name, f.Name, f.Offset, at)
+			}
+			at += f.Size
+		}
+		if at != len(data) {
+			t.Errorf("%s: %d bytes, want %d", name, at, len(data))
+		}
+	}
+}
