@@ -42,8 +42,18 @@ func (s *Server) appraiseDue(ctx context.Context) error {
 		if err != nil || len(due) == 0 {
 			return err
 		}
+		got, err := s.fetchFor(ctx, due)
+		if err != nil {
+			return err
+		}
 		for _, evidence := range due {
-			err := s.decide(ctx, evidence)
+			if wait := got[evidence].wait; wait != 0 {
+				if err := s.putOff(ctx, evidence, wait); err != nil {
+					return err
+				}
+				continue
+			}
+			err := s.decide(ctx, evidence, got[evidence])
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
@@ -51,7 +61,7 @@ func (s *Server) appraiseDue(ctx context.Context) error {
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.
 			case err != nil:
 				s.alarm("appraisal put off", "evidence", evidence.String(), "error", err)
-				if err := s.putOff(ctx, evidence); err != nil {
+				if err := s.putOff(ctx, evidence, s.time()+seconds(RetryAppraisal)); err != nil {
 					return err
 				}
 			}
@@ -77,10 +87,10 @@ func (s *Server) due(ctx context.Context) ([]canon.Digest, error) {
 	return out, rows.Err()
 }
 
-func (s *Server) putOff(ctx context.Context, evidence canon.Digest) error {
+func (s *Server) putOff(ctx context.Context, evidence canon.Digest, due canon.Time) error {
 	return s.store.Tx(ctx, func(tx *Tx) error {
 		_, err := tx.SQL.ExecContext(ctx, `UPDATE submission SET due = $1 WHERE evidence = $2 AND state = 'received'`,
-			int64(s.time()+seconds(RetryAppraisal)), evidence[:])
+			int64(due), evidence[:])
 		return err
 	})
 }
@@ -122,14 +132,14 @@ type judgement struct {
 }
 
 // decide appraises one submission and commits the result, unless another process has done so.
-func (s *Server) decide(ctx context.Context, evidence canon.Digest) error {
+func (s *Server) decide(ctx context.Context, evidence canon.Digest, got fetched) error {
 	t, err := s.loadTaken(ctx, evidence)
 	if err != nil {
 		return err
 	}
 	begin := s.now()
 	now := canon.At(begin)
-	j, err := s.judge(ctx, t, now)
+	j, err := s.judge(ctx, t, got, now)
 	if err != nil {
 		return err
 	}
@@ -149,7 +159,7 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest) error {
 // judge runs the two pure functions over the submission and what this server knows itself. A rule room that fails is our
 // fault and never the provider's: the verdict is then undecided, reason internal, and the evidence stays in the store for
 // us to look at.
-func (s *Server) judge(ctx context.Context, t takenEvidence, now canon.Time) (j judgement, err error) {
+func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now canon.Time) (j judgement, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.roomFailed(t.digest, fault)
@@ -162,7 +172,7 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, now canon.Time) (j 
 	if err != nil {
 		return j, err
 	}
-	c := s.newCase(now)
+	c := got.with(s.newCase(now))
 	c.Expect.Challenge = &t.challenge
 	enrolled, err := s.devices(ctx, `node = $1`, t.node)
 	if err != nil {

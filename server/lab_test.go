@@ -55,6 +55,12 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
+// sleep moves the clock instead of waiting.
+func (c *clock) sleep(_ context.Context, d time.Duration) error {
+	c.advance(d)
+	return nil
+}
+
 // lab is a verifier, served over HTTP, and the world that it believes in.
 type lab struct {
 	t        *testing.T
@@ -104,7 +110,7 @@ func newLab(t *testing.T, database string, change ...func(*server.Settings)) *la
 
 func (l *lab) start() {
 	l.t.Helper()
-	s, err := server.New(l.t.Context(), l.settings, server.Deps{Now: l.clock.Now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(&locked{w: l.log}, nil))})
+	s, err := server.New(l.t.Context(), l.settings, server.Deps{Now: l.clock.Now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(&locked{w: l.log}, nil)), Sleep: l.clock.sleep})
 	must(l.t, err)
 	if token := s.NewAdminToken(); token != "" {
 		l.admin = token

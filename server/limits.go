@@ -8,6 +8,7 @@ const (
 	MaxHeader       = 16 << 10 // bytes of a request's header
 	MaxPage         = 256      // rows of one answer
 	MaxVerifyAtOnce = 4        // anonymous appraisals at one time
+	MaxFetchAtOnce  = 8        // submissions that collateral is fetched for at one time
 	MaxActivations  = 16       // activated keys of one node that an appraisal is told of, and clocks
 )
 
@@ -23,6 +24,8 @@ const (
 	IdleTimeout     = 2 * time.Minute  // a connection without requests
 	ScrapeTimeout   = 5 * time.Second  // what metrics ask of the database
 	StopTimeout     = 10 * time.Second // from the order to stop to the end of open requests
+	FetchAtOnce     = 10 * time.Second // one round of fetching, in which no other submission is judged
+	CollateralWait  = 2 * time.Minute  // for which a submission waits for collateral that a vendor may yet give
 	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
 	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired
 	appraiserPoll   = time.Second      // how late the appraiser sees what another process took

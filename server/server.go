@@ -37,6 +37,7 @@ import (
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
+	"github.com/assay-network/assay/verifier/collateral"
 )
 
 // Deps is what a server takes from the world.
@@ -44,6 +45,7 @@ type Deps struct {
 	Now    func() time.Time
 	Random io.Reader // keys, secrets, nonces, salts; may be read by one goroutine at a time
 	Log    *slog.Logger
+	Sleep  func(context.Context, time.Duration) error // between requests to vendors; nil: by the machine's clock
 }
 
 // Server is one process of a verifier. Its methods may be called concurrently.
@@ -65,6 +67,7 @@ type Server struct {
 	memory   *attest.Memory
 	handler  http.Handler
 	metrics  *metrics
+	fetcher  *collateral.Fetcher // nil: nothing is fetched
 
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
@@ -110,6 +113,9 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 		return nil, err
 	}
 	if s.store, err = OpenStore(ctx, settings.Database, s.random); err != nil {
+		return nil, err
+	}
+	if err := s.openFetcher(deps.Sleep); err != nil {
 		return nil, err
 	}
 	if err := s.begin(ctx); err != nil {

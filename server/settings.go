@@ -32,6 +32,8 @@ type Settings struct {
 	Roots           string        // folder of root files that replaces the vendors' pinned roots; empty: those
 	References      []string      // files of reference values (assay/references/v1)
 	Collateral      string        // folder of collateral files, told apart by content; empty: none
+	FetchCollateral bool          // ask vendors for what judging evidence lacks; false: nothing is fetched
+	CollateralURLs  []string      // SERVICE=URL (package collateral) to ask instead of a vendor's service; empty: the vendors
 	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
 	Interval        time.Duration // between two checkpoints; zero: DefaultInterval
 	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost

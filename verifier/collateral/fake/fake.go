@@ -127,6 +127,13 @@ func (v *Vendors) Misbehave(prefix string, fault Fault, times int) {
 	v.planned = append(v.planned, &plan{prefix, fault, times})
 }
 
+// Recover ends all misbehaviour.
+func (v *Vendors) Recover() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.planned = nil
+}
+
 // Requests returns the paths, with their queries, of all requests so far that begin with a prefix.
 func (v *Vendors) Requests(prefix string) (paths []string) {
 	v.mu.Lock()

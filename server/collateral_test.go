@@ -1,0 +1,118 @@
+package server_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/verifier/collateral/fake"
+)
+
+// fetching starts a verifier that was given no collateral and asks vendors for it.
+func fetching(t *testing.T, change ...func(*server.Settings)) (*lab, *fake.Vendors) {
+	var l *lab
+	vendors := fake.New(func() time.Time { return l.clock.Now() })
+	services := httptest.NewServer(vendors)
+	t.Cleanup(services.Close)
+	l = newLab(t, "", append([]func(*server.Settings){func(s *server.Settings) {
+		s.Collateral, s.FetchCollateral = "", true
+		for service, origin := range fake.Origins(services.URL) {
+			s.CollateralURLs = append(s.CollateralURLs, string(service)+"="+origin)
+		}
+	}}, change...)...)
+	return l, vendors
+}
+
+// TestFetchedCollateral: what a node's evidence lacks is fetched once for all nodes, logged, and judged with.
+func TestFetchedCollateral(t *testing.T) {
+	l, vendors := fetching(t)
+	vendors.Misbehave("/", fake.TooMany, 2)
+	var submitted []client.Submitted
+	nodes := []*node{l.join("one"), l.join("two"), l.join("three")}
+	for _, n := range nodes {
+		submitted = append(submitted, n.submit(n.evidence(n.challenge())))
+	}
+	l.advance()
+	for i, n := range nodes {
+		if d := n.decision(submitted[i].Evidence); d.Outcome != client.Accept {
+			t.Errorf("node %d: %v: %+v", i, d.Outcome, d.Reasons)
+		}
+	}
+	if got := vendors.Requests("/"); len(got) != 3 {
+		t.Errorf("requests %q, want the one list, asked for until it came", got)
+	}
+	l.restart()
+	if d, _ := nodes[0].prove(); d.Outcome != client.Accept {
+		t.Errorf("after a restart: %v", d.Outcome)
+	}
+	if got := vendors.Requests("/"); len(got) != 3 {
+		t.Errorf("requests %q: what was kept is fetched again", got)
+	}
+	l.audited(submitted...)
+}
+
+// TestFetchingIsOff unless the operator wants it: the same evidence is undecided, and nobody is asked.
+func TestFetchingIsOff(t *testing.T) {
+	l, vendors := fetching(t, func(s *server.Settings) { s.FetchCollateral, s.CollateralURLs = false, nil })
+	if d, _ := l.join("one").prove(); d.Outcome != client.Undecided {
+		t.Errorf("%v, want undecided", d.Outcome)
+	}
+	if got := vendors.Requests("/"); len(got) != 0 {
+		t.Errorf("requests %q", got)
+	}
+	l.audited()
+}
+
+// TestCollateralThatDoesNotCome: a submission waits while asking again may help, then is judged once, with what there is;
+// the outage costs the provider nothing, and the next evidence is accepted when the vendor is back.
+func TestCollateralThatDoesNotCome(t *testing.T) {
+	l, vendors := fetching(t)
+	vendors.Misbehave("/", fake.Unavailable, 1000)
+	n := l.join("one")
+	s := n.submit(n.evidence(n.challenge()))
+	l.advance()
+	if r, err := n.client().Result(t.Context(), s.Evidence); err != nil || r.State != client.StateReceived {
+		t.Fatalf("state %q, %v: judged before the vendor had its time", r.State, err)
+	}
+	l.clock.advance(server.CollateralWait)
+	l.advance()
+	d := n.decision(s.Evidence)
+	if d.Outcome != client.Undecided || !strings.Contains(d.Reasons[0].Observed, "collateral-missing") {
+		t.Errorf("%v: %+v, want undecided for want of collateral", d.Outcome, d.Reasons)
+	}
+	vendors.Recover()
+	l.clock.advance(time.Hour)
+	if d, _ := n.prove(); d.Outcome != client.Accept {
+		t.Errorf("when the vendor is back: %v: %+v", d.Outcome, d.Reasons)
+	}
+	l.audited(s)
+}
+
+// TestRefusedByTheVendor: what a vendor says it does not have is not waited for.
+func TestRefusedByTheVendor(t *testing.T) {
+	l, vendors := fetching(t)
+	vendors.Misbehave("/", fake.NotFound, 1)
+	if d, _ := l.join("one").prove(); d.Outcome != client.Undecided {
+		t.Errorf("%v, want undecided", d.Outcome)
+	}
+	l.audited()
+}
+
+// TestFetchSettings: settings that contradict each other, or name no service, are refused at the start.
+func TestFetchSettings(t *testing.T) {
+	for name, change := range map[string]func(*server.Settings){
+		"base URLs and no fetching": func(s *server.Settings) { s.CollateralURLs = []string{"amd-kds=https://mirror.example"} },
+		"an unknown service": func(s *server.Settings) {
+			s.FetchCollateral, s.CollateralURLs = true, []string{"kds=https://mirror.example"}
+		},
+	} {
+		settings := writeWorld(t, t.TempDir())
+		change(&settings)
+		if s, err := server.New(t.Context(), settings, server.Deps{Now: (&clock{now: worldBegin}).Now, Random: strings.NewReader("")}); err == nil || !strings.Contains(err.Error(), "settings: base URL") {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+}
