@@ -184,6 +184,7 @@ func (f *Fetcher) Get(ctx context.Context, subject string, need attest.Need) (It
 	if age := now.Sub(held.Record.Fetched.Time()); ok && (r.fresh == 0 || age >= 0 && age < r.fresh) {
 		return held, nil
 	}
+	r.patient = !ok
 	got, failure := f.ask(ctx, subject, r)
 	if failure != nil && ok {
 		return held, nil
@@ -310,7 +311,9 @@ func (f *Fetcher) remember(source string, failure Failure) {
 // reserve waits for the service's delay and for a place in its budget.
 func (f *Fetcher) reserve(ctx context.Context, r request) *Failure {
 	atMost := FetchTimeout
-	if end, ok := ctx.Deadline(); ok { // of the machine's clock, as the context is
+	if !r.patient {
+		atMost = 0
+	} else if end, ok := ctx.Deadline(); ok { // of the machine's clock, as the context is
 		atMost = min(atMost, time.Until(end))
 	}
 	every, burst := otherEvery, otherBurst
@@ -355,7 +358,11 @@ func (f *Fetcher) pause(r request, d time.Duration) canon.Time {
 func (f *Fetcher) fetch(ctx context.Context, r request) (Item, *Failure) {
 	var last *Failure
 	backoff := FirstBackoff
-	for range MaxAttempts {
+	attempts := MaxAttempts
+	if !r.patient {
+		attempts = 1
+	}
+	for range attempts {
 		if failure := f.reserve(ctx, r); failure != nil {
 			if last != nil {
 				failure.Why = last.Why + "; " + failure.Why

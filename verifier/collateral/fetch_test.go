@@ -20,9 +20,12 @@ import (
 	"golang.org/x/crypto/ocsp"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/attest/nvidia"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/collateral"
@@ -89,6 +92,9 @@ func TestKnownBugs(t *testing.T) {
 		l.advance(48 * time.Hour) // no longer fresh, still inside nextUpdate
 		held, f := l.get(crl(sevsnp.Milan))
 		wantGot(t, held, f)
+		if l.slept != 0 {
+			t.Errorf("waited %s for what is at hand", l.slept)
+		}
 		if held.Record.Data != i.Record.Data {
 			t.Error("another item than the one at hand")
 		}
@@ -340,6 +346,35 @@ func TestFetchedCollateralJudges(t *testing.T) {
 				t.Errorf("still wanted: %+v", a.Needs)
 			}
 		})
+	}
+}
+
+// TestRealGPU: all that a real Hopper report wants is in the form that NVIDIA's services have, manifests and OCSP answers.
+func TestRealGPU(t *testing.T) {
+	l := newLab(t)
+	l.now = time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)
+	l.vendors.AnswerOCSP(ocspIssuer(t))
+	for _, id := range []string{"NV_GPU_DRIVER_GH100_550.90.07", "NV_GPU_VBIOS_1010_0200_882_96009F0001"} {
+		l.vendors.PublishRIM(id, vectors.Read(t, "gpu/go-nvattest-tools/rim/"+id+".xml"))
+	}
+	roots, err := attest.NewRoots(nvidia.VendorRoots()...)
+	must(t, err)
+	gpu := nvidia.ReadFiles(vectors.Read(t, "gpu/nvtrust/hopperAttestationReport.txt"), vectors.Read(t, "gpu/nvtrust/hopperCertChain.txt"))
+	needs := nvidia.Needs(gpu, "gpu:0", roots)
+	got := l.fetcher.Collect(t.Context(), "node-1", needs)
+	if len(got.Failures) > 0 || len(needs) < 3 || len(got.Items) != len(needs) {
+		t.Fatalf("%d items for %d needs: %+v", len(got.Items), len(needs), got.Failures)
+	}
+	rims := attest.Case{Roots: roots, At: canon.At(l.now)}
+	for _, i := range got.Items {
+		if i.Record.Kind == attest.KindNVIDIARIM {
+			rims.Collateral = append(rims.Collateral, i.Given())
+		}
+	}
+	var claims claim.Set
+	nvidia.Appraise(gpu, "gpu:0", &rims, attest.Asked{}, &claims)
+	if c := claims.Find("nvidia.measurements", "gpu:0"); c == nil || c.Status != claim.Affirmed {
+		t.Errorf("measurements against what was fetched: %+v", c)
 	}
 }
 

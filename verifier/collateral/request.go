@@ -108,9 +108,10 @@ func whole(pattern string) *regexp.Regexp { return regexp.MustCompile(`^` + patt
 // request is one thing to ask a service for.
 type request struct {
 	published
-	source string
-	path   string // with the query
-	body   []byte // of a POST; nil: GET
+	source  string
+	path    string // with the query
+	body    []byte // of a POST; nil: GET
+	patient bool   // worth waiting and trying again for: nothing that may still speak is at hand
 }
 
 // requestFor reads where a need's item is published. A source in no vendor's form is refused: certificates may name any
