@@ -59,6 +59,7 @@ var rooms = []struct {
 	{"binding", []Class{Node}},
 	{"bundle", []Class{Node}},
 	{"guest", []Class{Node}},
+	{"nvidia", []Class{GPU, Switch}},
 	{"set", []Class{Set}},
 	{"sevsnp", []Class{CPU}},
 	{"statement", []Class{Statement}},

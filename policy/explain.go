@@ -84,7 +84,7 @@ var topics = []struct {
 	{topic: "freshness", by: []string{"freshness"}, of: CPU},
 	{topic: "revocation", by: []string{"revocation"}, of: CPU},
 	{topic: "state", by: []string{"measured"}, of: Node},
-	{topic: "GPUs", of: GPU},
+	{topic: "GPUs", by: []string{"cc-mode"}, of: GPU},
 	{topic: "who runs the host and where", of: Party},
 }
 

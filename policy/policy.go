@@ -126,7 +126,7 @@ func ParseCanonical(data []byte) (*Policy, error) {
 //go:embed builtin/*.yaml floors.yaml
 var embedded embed.FS
 
-var builtins = []string{"confidential-cpu", "genuine"} // strictest first
+var builtins = []string{"confidential-gpu", "confidential-cpu", "genuine"} // strictest first
 
 // Builtins returns the names of the built-in policies, strictest first.
 func Builtins() []string { return slices.Clone(builtins) }

@@ -17,7 +17,10 @@ const (
 )
 
 // subjectCPU is the CPU of a recording that has one.
-const subjectCPU = attest.ClassCPU + ":0"
+const (
+	subjectCPU       = attest.ClassCPU + ":0"
+	subjectStatement = attest.ClassStatement + ":0"
+)
 
 // Appraise judges opened evidence. Independent checks all run and all report.
 //
@@ -37,6 +40,7 @@ func Appraise(o *Opened, c attest.Case) Appraisal {
 	r.judgeSeal()
 	r.judgeIdentities()
 	r.judgeMeasured()
+	r.judgeGPUs()
 	for _, f := range r.findings {
 		a.Needs = append(a.Needs, f.Needs...)
 	}
@@ -45,7 +49,10 @@ func Appraise(o *Opened, c attest.Case) Appraisal {
 }
 
 func inputs(o *Opened, c attest.Case) []Input {
-	in := []Input{{InputEvidence, o.digest}}
+	var in []Input
+	for _, d := range o.digests {
+		in = append(in, Input{InputEvidence, d})
+	}
 	if expect, err := canon.Marshal(c.Expect); err == nil && c.Expect.Type != "" {
 		in = append(in, Input{InputExpect, canon.Sum(expect)})
 	}

@@ -169,6 +169,10 @@ func TestAzureBundle(t *testing.T) {
 				t.Errorf("%s: %s, want %s (%s)", kind.Format(), got, want, set.Find(id, subject).Reason)
 			}
 		}
+		measured := map[azure.Kind]string{azure.KindSNP: "sevsnp.measurement@cpu:0", azure.KindTDX: "tdx.measurement@cpu:0"}[kind]
+		if c := set.Find("guest.measured", "node"); !slices.Contains(c.Basis, measured) || !slices.Contains(c.Basis, "tpm.event-log@tpm:0") {
+			t.Errorf("%s: guest.measured rests on %q", kind.Format(), c.Basis)
+		}
 		if kind == azure.KindSNP {
 			p, _ := policy.Builtin("confidential-cpu")
 			if v := policy.Decide(set, p, s.k.At); v.Outcome != policy.Accept {
@@ -201,6 +205,19 @@ func TestAzureTwins(t *testing.T) {
 			s.more = []attest.Component{second}
 		}, []string{"binding.seal@node contradicted second-seal"}},
 		{"the report seals", func(s *azureScene) { s.seal = "cpu0" }, []string{"binding.seal@node contradicted mismatch", "binding.possession@node unknown rests-on"}},
+		{"CPU of another kind seals", func(s *azureScene) { s.more, s.seal = []attest.Component{plain(s)}, "cpu1" }, []string{"binding.seal@node contradicted second-seal"}},
+		{"report that cannot be read, beside a TPM that was enrolled", func(s *azureScene) {
+			s.cpu.Parts[0].Data[0] ^= 1
+			s.k.Expect.Activations = []attest.Activation{s.vm.TPM.Activation()}
+			s.quoted = func(c *attest.Component) {
+				quote, _ := c.Part(tpm.PartQuote)
+				a, err := tpm.ParseAttest(quote)
+				if err != nil {
+					t.Fatal(err)
+				}
+				*c = s.vm.TPM.Component(a.ExtraData, s.vm.TPM.PCRs(eventlog.SHA256, azureBoot...))
+			}
+		}, []string{"azure.structure@cpu:0 contradicted malformed", "tpm.quote@tpm:0 affirmed", "binding.seal@node unknown rests-on"}},
 		{"the statement seals", func(s *azureScene) { s.seal = "agent" }, []string{"binding.seal@node contradicted second-seal"}},
 		{"report that cannot be read", func(s *azureScene) { s.cpu.Parts[0].Data[0] ^= 1 }, []string{"azure.structure@cpu:0 contradicted malformed", "binding.seal@node unknown rests-on", "tpm.ak-attributes@tpm:0 unknown evidence-missing"}},
 		{"quote over another report", func(s *azureScene) {
@@ -275,6 +292,29 @@ func TestAzureRegisters(t *testing.T) {
 		if got := say(s.appraise(), "guest.measured", "node"); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// A TD without its quote shows no measurement of the paravisor.
+func TestAzureWithoutQuote(t *testing.T) {
+	s := soundAzure(t, azure.KindTDX)
+	s.cpu.Parts = s.cpu.Parts[:1]
+	set := s.appraise()
+	for _, want := range []string{"azure.runtime-data@cpu:0 unknown evidence-missing", "guest.measured@node unknown evidence-missing", "binding.seal@node unknown rests-on"} {
+		claimed, _, _ := strings.Cut(want, " ")
+		id, subject, _ := strings.Cut(claimed, "@")
+		if got := say(set, id, subject); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// What cannot seal is told why.
+func TestAzureReportCannotSeal(t *testing.T) {
+	s := soundAzure(t, azure.KindSNP)
+	s.seal = "cpu0"
+	if c := s.appraise().Find("binding.seal", "node"); !strings.Contains(string(c.Reason), "an HCL report cannot seal") {
+		t.Error(c.Reason)
 	}
 }
 

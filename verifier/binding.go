@@ -41,9 +41,14 @@ func expected(e attest.Expect) (n []byte, issued canon.Time, ok bool) {
 // device nonce, a vendor's raw file what the appraiser asked for.
 func (r *run) asked(c component) attest.Asked {
 	e, b := r.c.Expect, r.o.bundle
-	raw := e.ReportData
-	if c.Class == attest.ClassTPM {
+	var raw canon.Hex
+	switch {
+	case c.Class == attest.ClassCPU:
+		raw = e.ReportData
+	case c.Class == attest.ClassTPM:
 		raw = e.QualifyingData
+	case b == nil:
+		raw = e.Nonce // a GPU's or switch's own
 	}
 	if rec := r.o.recording; rec != nil && raw == nil && e.QualifyingData != nil {
 		raw = rec.ReportData(e.QualifyingData) // its CPU answers the nonce that its TPM answers

@@ -277,7 +277,7 @@ type EARFacts struct {
 // caller, who keeps both, does.
 func NewEAR(a Appraisal, f EARFacts) (EAR, error) {
 	switch {
-	case f.Evidence.digest != f.Result.Evidence || !slices.Contains(a.Inputs, Input{InputEvidence, f.Result.Evidence}):
+	case f.Evidence.Digest() != f.Result.Evidence || !slices.Contains(a.Inputs, Input{InputEvidence, f.Result.Evidence}):
 		return EAR{}, errors.New("attestation result: evidence, appraisal and verdict are not of each other")
 	case f.Policy.Digest() != f.Result.Policy:
 		return EAR{}, errors.New("attestation result: the verdict is by another policy")

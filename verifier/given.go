@@ -8,19 +8,22 @@ import (
 	"fmt"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/nvidia"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 )
 
-// ReadCollateral tells from its bytes what a file of collateral holds: Intel's responses and lists in the forms that
-// package tdx reads, certificates (DER, PEM, a certificate table), a revocation list (DER, PEM) or a signed deny list. It
+// ReadCollateral tells from its bytes what a file of collateral holds: what Intel and NVIDIA publish in the forms that
+// packages tdx and nvidia read, certificates (DER, PEM, a certificate table), a revocation list (DER, PEM) or a signed deny list. It
 // verifies none of it.
 func ReadCollateral(data []byte) ([]attest.Collateral, error) {
 	if len(data) > attest.MaxCRL {
 		return nil, fmt.Errorf("collateral: %d bytes, at most %d", len(data), attest.MaxCRL)
 	}
-	if items, err := tdx.ReadCollateral(data); err != nil || items != nil {
-		return items, err
+	for _, read := range []func([]byte) ([]attest.Collateral, error){tdx.ReadCollateral, nvidia.ReadCollateral} {
+		if items, err := read(data); err != nil || items != nil {
+			return items, err
+		}
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return []attest.Collateral{{Kind: attest.KindDenyList, Data: bytes.TrimSuffix(data, []byte("\n"))}}, nil

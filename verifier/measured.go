@@ -32,7 +32,9 @@ func (r *run) judgeMeasured() {
 	f, ok := r.measuring()
 	if !ok {
 		why := claim.Because(claim.EvidenceMissing, "no component measures the guest")
-		if i := slices.IndexFunc(r.findings, func(f finding) bool { return f.Measured == "" }); i >= 0 {
+		if i := slices.IndexFunc(r.findings, func(f finding) bool {
+			return f.Measured == "" && (f.Class == attest.ClassCPU || f.Class == attest.ClassTPM)
+		}); i >= 0 {
 			why = claim.Reason(claim.RestsOn + " " + r.findings[i].structure())
 		}
 		r.set.Unknown("guest.measured", subjectNode, why)
@@ -263,13 +265,13 @@ func (r *run) judgeBooted(f finding) {
 // returns what its being listed rests on, or why it is not known.
 func (r *run) paravisor() (basis []string, why claim.Reason) {
 	i := slices.IndexFunc(r.findings, func(f finding) bool { return onAzure(f.component) })
-	if i < 0 {
-		return nil, claim.Because(claim.EvidenceMissing, "no report of the paravisor")
+	if i < 0 || r.findings[i].Measured == "" {
+		return nil, claim.Because(claim.EvidenceMissing, "no measurement of the paravisor")
 	}
 	f, stated := r.findings[i], false
 	var matched []match
 	for list, v := range r.references(f.Format) {
-		equal := v.Measurement != nil && bytes.Equal(v.Measurement, f.Measurement)
+		equal := bytes.Equal(v.Measurement, f.Measurement)
 		for i, reg := range f.Registers {
 			word := v.Register(i)
 			equal = equal && (word == nil || bytes.Equal(word, reg))

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/attest/cloud/gcp"
+	"github.com/assay-network/assay/attest/nvidia"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 	"github.com/assay-network/assay/attest/tpm"
@@ -28,16 +30,20 @@ const (
 
 	TypeAzureSNP = azure.FormatSNP
 	TypeAzureTDX = azure.FormatTDX
+
+	TypeGPU    = "nvidia-gpu"
+	TypeSwitch = "nvidia-switch"
+	TypeSet    = "nvidia-set" // GPUs and switches of one machine, in several files
 )
 
 // Types returns the evidence types that this build reads.
 func Types() []string {
-	return []string{TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP, TypeAzureSNP, TypeAzureTDX}
+	return []string{TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP, TypeAzureSNP, TypeAzureTDX, TypeGPU, TypeSwitch, TypeSet}
 }
 
 // Opened is evidence that was read but not judged.
 type Opened struct {
-	digest     canon.Digest // of the file as received
+	digests    []canon.Digest // of the files as received
 	bundle     *attest.Bundle
 	signed     bool // by the session key that the bundle names
 	components []component
@@ -54,15 +60,15 @@ type component struct {
 // bytes). A file that is neither is not an error: it is evidence that will be rejected, with the reason. The error is for
 // a caller who names a type that does not exist.
 func Open(typ string, data []byte) (*Opened, error) {
-	o := &Opened{digest: canon.Sum(data)}
+	o := &Opened{digests: []canon.Digest{canon.Sum(data)}}
 	switch typ {
 	case TypeAny:
 		if typ = detect(data); typ == TypeAny {
-			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, an SEV-SNP report (%d bytes, raw or hex), a TDX quote (raw, hex or base64), a TPM quote in JSON, a recording of a GCP vTPM, or an HCL report of Azure (raw, or in Trustee's evidence)",
+			o.fault = fmt.Errorf("%d bytes that begin with %s are of no format that this build reads: want an evidence bundle, an SEV-SNP report (%d bytes, raw or hex), a TDX quote (raw, hex or base64), a TPM quote in JSON, a recording of a GCP vTPM, an HCL report of Azure (raw, or in Trustee's evidence), or reports of NVIDIA GPUs and switches (NVIDIA's evidence file, raw or hex)",
 				len(data), strconv.QuoteToASCII(string(data[:min(len(data), 16)])), sevsnp.ReportSize)
 			return o, nil
 		}
-	case TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP, TypeAzureSNP, TypeAzureTDX:
+	case TypeBundle, TypeSEVSNP, TypeTDX, TypeTPM, TypeGCP, TypeAzureSNP, TypeAzureTDX, TypeGPU, TypeSwitch, TypeSet:
 	default:
 		return nil, fmt.Errorf("evidence type %q is not known to this build: want %q", typ, Types())
 	}
@@ -101,8 +107,77 @@ func Open(typ string, data []byte) (*Opened, error) {
 		}
 	case TypeAzureSNP, TypeAzureTDX:
 		o.openAzure(typ, data)
+	case TypeGPU, TypeSwitch, TypeSet:
+		o.openNVIDIA(typ, data)
 	}
 	return o, nil
+}
+
+// OpenSet reads the evidence of one machine that lies in several files: GPUs in one, switches in another.
+func OpenSet(files ...[]byte) (*Opened, error) {
+	set := &Opened{}
+	for _, data := range files {
+		o, err := Open(TypeSet, data)
+		if err != nil {
+			return nil, err
+		}
+		set.digests = append(set.digests, o.digests...)
+		if set.fault == nil {
+			set.fault = o.fault
+		}
+		for _, c := range o.components {
+			set.openRaw(c.Component)
+		}
+	}
+	if len(set.components) > attest.MaxComponents {
+		set.fault = fmt.Errorf("%d components, at most %d", len(set.components), attest.MaxComponents)
+	}
+	if set.fault != nil {
+		set.components = nil
+	}
+	return set, nil
+}
+
+// openNVIDIA reads reports of GPUs and switches: NVIDIA's evidence file, or one report, raw or in hex.
+func (o *Opened) openNVIDIA(typ string, data []byte) {
+	var components []attest.Component
+	if nvidia.IsJSON(data) {
+		var err error
+		if components, err = nvidia.ReadJSON(data); err != nil {
+			o.fault = err
+			return
+		}
+	} else {
+		components = []attest.Component{nvidia.ReadFiles(data, nil)}
+	}
+	for _, c := range components {
+		if typ == TypeGPU && c.Class != attest.ClassGPU || typ == TypeSwitch && c.Class != attest.ClassSwitch {
+			o.fault, o.components = fmt.Errorf("component %+q is of class %s, and the type is %s", c.Label, c.Class, typ), nil
+			return
+		}
+		o.openRaw(c)
+	}
+}
+
+// WantsChain reports whether a device came without the certificates that only its host can give.
+func (o *Opened) WantsChain() bool {
+	return slices.ContainsFunc(o.components, func(c component) bool {
+		_, has := c.Part(nvidia.PartChain)
+		return rooms[c.MediaType].name == nvidia.Format && !has
+	})
+}
+
+// AttachChain gives certificates (PEM, as the driver gives them) to a device that came without. They are evidence as the
+// report is, and an input of the appraisal.
+func (o *Opened) AttachChain(pem []byte) {
+	o.digests = append(o.digests, canon.Sum(pem))
+	for i, c := range o.components {
+		report, ok := c.Part(nvidia.PartReport)
+		if _, has := c.Part(nvidia.PartChain); ok && !has && rooms[c.MediaType].name == nvidia.Format {
+			o.components[i].Component = nvidia.ReadFiles(report, pem)
+			o.components[i].Label = c.Label
+		}
+	}
 }
 
 // openAzure reads evidence of a machine on Azure: its HCL report, and the quote of its virtual TPM where there is one.
@@ -128,6 +203,8 @@ func detect(data []byte) string {
 	switch {
 	case tpm.IsJSON(data):
 		return TypeTPM
+	case nvidia.IsJSON(data), nvidia.Recognize(data):
+		return TypeSet
 	case onAzure != "":
 		return onAzure
 	case len(data) > 0 && data[0] == '{':
@@ -169,9 +246,15 @@ func (o *Opened) openReport(data []byte) {
 	o.openRaw(c)
 }
 
-// openRaw takes a component of a vendor's file, the one of its class.
+// openRaw takes a component of a vendor's file, numbered among those of its class.
 func (o *Opened) openRaw(c attest.Component) {
-	o.components = append(o.components, component{c, c.Class + ":0"})
+	n := 0
+	for _, other := range o.components {
+		if other.Class == c.Class {
+			n++
+		}
+	}
+	o.components = append(o.components, component{c, c.Class + ":" + strconv.Itoa(n)})
 }
 
 func (o *Opened) openBundle(data []byte) {
@@ -226,7 +309,7 @@ func (r room) needsOf(c component, roots attest.Roots) (needs []attest.Need) {
 }
 
 // Digest returns the digest of the file as received.
-func (o *Opened) Digest() canon.Digest { return o.digest }
+func (o *Opened) Digest() canon.Digest { return o.digests[0] }
 
 // Bundle returns the evidence bundle, unverified, or nil for a vendor's raw file.
 func (o *Opened) Bundle() *attest.Bundle { return o.bundle }

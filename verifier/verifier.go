@@ -16,6 +16,7 @@ import (
 	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/attest/cloud/gcp"
 	"github.com/assay-network/assay/attest/eventlog"
+	"github.com/assay-network/assay/attest/nvidia"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 	"github.com/assay-network/assay/attest/tpm"
@@ -63,7 +64,7 @@ func (a Appraisal) Canonical() ([]byte, error) { return canon.Marshal(a) }
 
 // VendorRoots returns the pinned roots of every format: the root set that judges by default.
 func VendorRoots() attest.Roots {
-	roots, err := attest.NewRoots(slices.Concat(sevsnp.VendorRoots(), tdx.VendorRoots(), tpm.VendorRoots(), gcp.VendorRoots())...)
+	roots, err := attest.NewRoots(slices.Concat(sevsnp.VendorRoots(), tdx.VendorRoots(), tpm.VendorRoots(), gcp.VendorRoots(), nvidia.VendorRoots())...)
 	if err != nil {
 		panic("verifier: internal error: " + err.Error())
 	}
@@ -83,8 +84,11 @@ var rooms = map[string]room{
 	tdx.MediaType:    {"tdx", attest.ClassCPU, tdx.Appraise, tdx.Needs},
 	tpm.MediaType:    {"tpm", attest.ClassTPM, tpm.Appraise, tpm.Needs},
 	azure.MediaType:  {"azure", attest.ClassCPU, azure.Appraise, azure.Needs},
+
+	nvidia.MediaTypeGPU:    {"nvidia", attest.ClassGPU, nvidia.Appraise, nvidia.Needs},
+	nvidia.MediaTypeSwitch: {"nvidia", attest.ClassSwitch, nvidia.Appraise, nvidia.Needs},
 }
 
 func roomRules() []RoomRules {
-	return []RoomRules{{"azure", azure.Rules}, {"eventlog", eventlog.Rules}, {"gcp", gcp.Rules}, {"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
+	return []RoomRules{{"azure", azure.Rules}, {"eventlog", eventlog.Rules}, {"gcp", gcp.Rules}, {"nvidia", nvidia.Rules}, {"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
 }

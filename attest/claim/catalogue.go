@@ -98,6 +98,7 @@ var catalogue = []Definition{
 	{"set.count", Words, "so many GPUs and switches are here, each once", design + "2.3", nil, Provider, "send the evidence of every device"},
 	{"set.device-unique", Sentence, "no device shows up twice, here or under another holder", design + "2.3", nil, Provider, "send each device's evidence once; settle a contested identity with its holder"},
 	{"set.fleet-agreement", Sentence, "GPUs that are alike in chip, firmware and settings measure alike; all may be changed alike", design + "3", nil, Provider, "bring all GPUs to one driver and VBIOS as NVIDIA released them"},
+	{"set.links", Text, "no link of a GPU leads to a device that is not here: it has none, encrypts them, or the wiring is closed", design + "5", nil, Provider, "send the evidence of every switch behind the GPUs"},
 	{"set.same-mode", Text, "all GPUs and switches work in this one mode", design + "2.3", nil, Provider, "set all devices to one multi-GPU mode"},
 	{"set.same-nonce", Hex, "all GPUs and switches answer this one nonce", design + "2.2", nil, Provider, "collect all devices in one run"},
 	{"set.topology", Words, "the GPUs and switches are wired to one another and to nobody else, by their reports and by their certificates", design + "2.3", nil, Provider, "send the evidence of every GPU and switch of the machine"},

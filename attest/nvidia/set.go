@@ -38,7 +38,7 @@ func SetClaims(members []Member) []claim.Claim {
 			s.unread = "nvidia.structure@" + m.Subject
 		}
 	}
-	claims := []claim.Claim{s.count(), s.sameNonce(), s.sameMode(), s.fleet(), s.topology()}
+	claims := []claim.Claim{s.count(), s.sameNonce(), s.sameMode(), s.fleet(), s.topology(), s.links()}
 	slices.SortFunc(claims, func(a, b claim.Claim) int { return cmp.Compare(a.ID, b.ID) })
 	return claims
 }
@@ -205,6 +205,35 @@ func (s set) topology() claim.Claim {
 	basis := s.basis(Member.signature)
 	basis = append(basis, s.basis(func(m Member) string { return "nvidia.identity@" + m.Subject })...)
 	return s.affirm(id, fmt.Sprintf("gpu:%d switch:%d", len(gpus), len(switches)), basis)
+}
+
+// links says where the GPUs' links lead. Protected PCIe has links that switches forward in the clear, and then the wiring
+// must be closed; in the other modes a GPU has none, or encrypts them itself (nvidia-evidence: modes of operation).
+func (s set) links() claim.Claim {
+	const id = "set.links"
+	gpus := s.of(attest.ClassGPU)
+	if len(gpus) == 0 {
+		return s.unknown(id, claim.Because(claim.EvidenceMissing, "there is no evidence of a GPU"))
+	}
+	value := "none"
+	var basis []string
+	for _, m := range gpus {
+		switch {
+		case m.Fabric == nil:
+			return s.unknown(id, claim.Reason(claim.RestsOn+" "+s.unread))
+		case m.Fabric.Mode == "":
+			return s.unknown(id, claim.Reason(claim.RestsOn+" "+m.Fabric.ModeID+"@"+m.Subject))
+		case m.Fabric.Mode == ModePPCIE:
+			value = "closed"
+		case m.Fabric.Mode == ModeMPT && value == "none":
+			value = "encrypted"
+		}
+		basis = append(basis, m.Fabric.ModeID+"@"+m.Subject)
+	}
+	if value == "closed" {
+		basis = append(basis, "set.topology")
+	}
+	return s.affirm(id, value, basis)
 }
 
 // notClosed is the reason code of wiring that leads elsewhere.

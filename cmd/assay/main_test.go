@@ -106,7 +106,9 @@ func TestManifest(t *testing.T) {
 			for name, value := range c.Args {
 				args = append(args, "--"+name, value)
 			}
-			args = append(args, filepath.Join(dir, c.Files["evidence"].(string)))
+			for _, f := range files(c.Files["evidence"]) {
+				args = append(args, filepath.Join(dir, f))
+			}
 			stdout, stderr, code := command(t, args...)
 			if code != codes[c.Verdict] {
 				t.Fatalf("exit code %d, want %d (%s)\n%s%s", code, codes[c.Verdict], c.Verdict, stdout, stderr)

@@ -104,17 +104,16 @@ func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
 	}
 	var reports []report
 	worst := outcome(exitAccept)
-	for _, name := range files {
-		evidence, certs, err := inputs.Evidence(name)
-		if err != nil {
-			return err
-		}
-		o, err := verifier.Open(f.typ, evidence)
+	for _, group := range f.grouped(files) {
+		o, beside, err := f.open(group)
 		if err != nil {
 			return err
 		}
 		mine := c
-		mine.Collateral = append(slices.Clone(c.Collateral), certs...)
+		mine.Collateral = append(slices.Clone(c.Collateral), beside...)
+		if len(mine.Collateral) > attest.MaxCollateral {
+			return fmt.Errorf("%d items of collateral, at most %d", len(mine.Collateral), attest.MaxCollateral)
+		}
 		if mine.Expect, err = f.expect(c.Expect, o); err != nil {
 			return err
 		}
@@ -124,7 +123,7 @@ func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
 			}
 		}
 		r := judge(o, mine, named)
-		r.File = name
+		r.File = strings.Join(group, " ")
 		reports = append(reports, r)
 		worst = worse(worst, outcome(r.Verdict.ExitCode()))
 	}
@@ -137,12 +136,64 @@ func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
 	return nil
 }
 
-// judge appraises and decides. With no policy named, the strictest built-in that fits the evidence decides; today every
-// format has a confidential-cpu.
+// grouped parts the files into evidence: each is one, but for those of a set, which are one machine's together.
+func (f verifyFlags) grouped(files []string) (groups [][]string) {
+	if f.typ == verifier.TypeSet {
+		return [][]string{files}
+	}
+	for _, name := range files {
+		groups = append(groups, []string{name})
+	}
+	return groups
+}
+
+// open reads one piece of evidence and what goes with it: certificates that lie beside it or are named by --cert. A GPU's
+// are evidence, which its host alone can give; others are collateral.
+func (f verifyFlags) open(files []string) (o *verifier.Opened, beside []attest.Collateral, err error) {
+	var data [][]byte
+	for _, name := range files {
+		evidence, items, err := inputs.Evidence(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		data, beside = append(data, evidence), append(beside, items...)
+	}
+	if f.typ == verifier.TypeSet {
+		o, err = verifier.OpenSet(data...)
+	} else {
+		o, err = verifier.Open(f.typ, data[0])
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range f.certs {
+		if o.WantsChain() {
+			chain, err := inputs.File(name, attest.MaxCertTable)
+			if err != nil {
+				return nil, nil, err
+			}
+			o.AttachChain(chain)
+			continue
+		}
+		items, err := inputs.Certificates(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		beside = append(beside, items...)
+	}
+	return o, beside, nil
+}
+
+// judge appraises and decides. With no policy named, the strictest built-in that fits the evidence decides: one for GPUs
+// where there is one, else that for CPUs.
 func judge(o *verifier.Opened, c attest.Case, named *policy.Policy) report {
 	p := named
 	if p == nil {
-		p, _ = policy.Builtin("confidential-cpu")
+		name := "confidential-cpu"
+		if slices.ContainsFunc(o.Components(), func(c attest.Component) bool { return c.Class == attest.ClassGPU }) {
+			name = "confidential-gpu"
+		}
+		p, _ = policy.Builtin(name)
 	}
 	ap := verifier.Appraise(o, c)
 	v := policy.Decide(ap.Claims, p, c.At)
@@ -197,22 +248,12 @@ func (a *app) given(f verifyFlags) (attest.Case, error) {
 			return c, err
 		}
 	}
-	for _, name := range f.certs {
-		items, err := inputs.Certificates(name)
-		if err != nil {
-			return c, err
-		}
-		c.Collateral = append(c.Collateral, items...)
-	}
 	for _, name := range f.collateral {
 		items, err := inputs.Collateral(name)
 		if err != nil {
 			return c, err
 		}
 		c.Collateral = append(c.Collateral, items...)
-	}
-	if len(c.Collateral) > attest.MaxCollateral {
-		return c, fmt.Errorf("%d items of collateral, at most %d", len(c.Collateral), attest.MaxCollateral)
 	}
 	for _, name := range f.expectFiles {
 		if err := inputs.Expectation(name, &c); err != nil {
@@ -226,7 +267,7 @@ func (a *app) given(f verifyFlags) (attest.Case, error) {
 // evidence: the challenge of a bundle, the qualifying data of a TPM's quote.
 func (f verifyFlags) expect(e attest.Expect, o *verifier.Opened) (attest.Expect, error) {
 	nonce := &e.Nonce
-	if o.Bundle() == nil {
+	if o.Bundle() == nil && slices.ContainsFunc(o.Components(), func(c attest.Component) bool { return c.Class == attest.ClassCPU || c.Class == attest.ClassTPM }) {
 		nonce = &e.QualifyingData
 	}
 	for _, flag := range []struct {
