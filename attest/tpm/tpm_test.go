@@ -2,6 +2,7 @@ package tpm_test
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/asn1"
 	"encoding/hex"
 	"encoding/json"
@@ -59,6 +60,25 @@ func (s *scene) appraise() (claim.Set, attest.Finding) {
 	f := tpm.AppraiseTied(s.comp, subject, &s.c, s.asked, s.ties, &set)
 	set.Settle()
 	return set, f
+}
+
+// nameBare shows the key without its public area, and names it by a tie; the tie may name another key.
+func (s *scene) nameBare(t testing.TB, tie tpm.Tie) {
+	t.Helper()
+	key, err := s.tpm.Public.Key()
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(tpm.PartAK, der)
+	s.c.Expect.Activations = nil
+	if tie.AK.IsZero() {
+		tie.AK = tpm.KeyDigest(key)
+	}
+	s.ties = []tpm.Tie{tie}
 }
 
 func (s *scene) part(name string) []byte { b, _ := s.comp.Part(name); return b }
@@ -244,6 +264,12 @@ func TestTwins(t *testing.T) {
 			s.ties = []tpm.Tie{{AK: d, Value: "tee"}}
 		}, "tpm.ak-bound affirmed tee"},
 		{"another named by a TEE", func(s *scene) { s.ties = []tpm.Tie{{AK: canon.Digest{1}, Value: "tee"}} }, "tpm.ak-bound contradicted mismatch"},
+		{"key alone, named by a TEE", func(s *scene) { s.nameBare(t, tpm.Tie{Value: "tee"}) }, "tpm.ak-attributes unknown evidence-missing"},
+		{"key alone, named with its attributes", func(s *scene) { s.nameBare(t, tpm.Tie{Value: "paravisor", Attributes: true}) }, "tpm.ak-attributes affirmed"},
+		{"another key named with its attributes", func(s *scene) { s.nameBare(t, tpm.Tie{AK: canon.Digest{1}, Value: "paravisor", Attributes: true}) }, "tpm.ak-bound contradicted mismatch"},
+		{"named with its attributes by what is not affirmed", func(s *scene) {
+			s.nameBare(t, tpm.Tie{Value: "paravisor", Attributes: true, Basis: []string{"azure.runtime-data@cpu:0"}})
+		}, "tpm.ak-attributes unknown rests-on"},
 		{"named by a TEE that is not affirmed", func(s *scene) {
 			s.c.Expect.Activations = nil
 			d, _ := tpm.AK(s.comp)

@@ -265,11 +265,15 @@ func TestTwins(t *testing.T) {
 		{"modulus twice", azure.KindSNP, rewrite(`"e":"AQAB"`, `"e":"AQAB","n":"AQAB"`), "azure.structure contradicted malformed", nil},
 		{"modulus in two spellings", azure.KindSNP, rewrite(`"e":"AQAB"`, `"e":"AQAB","N":"AQAB"`), "azure.structure contradicted malformed", nil},
 		{"two attestation keys", azure.KindSNP, rewrite("HCLEkPub", "HCLAkPub"), "azure.structure contradicted malformed", nil},
-		{"attestation key in another spelling", azure.KindSNP, rewrite("HCLEkPub", "hclakpub"), "azure.structure contradicted malformed", nil},
+		{"attestation key in another spelling", azure.KindSNP, rewrite("HCLAkPub", "hclakpub"), "azure.structure contradicted malformed", nil},
 		{"no attestation key", azure.KindSNP, rewrite("HCLAkPub", "other"), "azure.structure contradicted malformed", nil},
 		{"exponent", azure.KindSNP, rewrite("AQAB", "Aw"), "azure.structure contradicted malformed", nil},
 		{"key type", azure.KindSNP, rewrite(`"RSA"`, `"EC"`), "azure.structure contradicted malformed", nil},
 		{"short modulus", azure.KindSNP, func(s *scene) { n := modulus(s); rewrite(n, n[:len(n)-4])(s) }, "azure.structure contradicted malformed", nil},
+		{"even modulus", azure.KindSNP, func(s *scene) {
+			n := modulus(s)
+			rewrite(n, n[:len(n)-1]+map[byte]string{'Q': "A", 'w': "g"}[n[len(n)-1]])(s) // its last digit holds two bits
+		}, "azure.structure contradicted malformed", nil},
 		{"modulus with an end of line", azure.KindSNP, func(s *scene) { n := modulus(s); rewrite(n, n[:8]+`\n`+n[8:])(s) }, "azure.structure contradicted malformed", nil},
 		{"modulus with a sign of padding", azure.KindSNP, func(s *scene) { n := modulus(s); rewrite(n, n+"==")(s) }, "azure.structure contradicted malformed", nil},
 		{"short user data", azure.KindSNP, rewrite("C5C5", ""), "azure.structure contradicted malformed", nil},
