@@ -101,7 +101,7 @@ func (b Bundle) check() error {
 	if len(b.Keys.KEM) != 32 {
 		return fmt.Errorf("bundle: kem key of %d bytes, want 32", len(b.Keys.KEM))
 	}
-	labels, statements := map[string]bool{}, 0
+	labels, count := map[string]bool{}, map[string]int{}
 	for i, c := range b.Components {
 		switch {
 		case !classes[c.Class]:
@@ -114,12 +114,13 @@ func (b Bundle) check() error {
 			return fmt.Errorf("bundle: component %+q: %d parts, want 1 to %d", c.Label, len(c.Parts), MaxParts)
 		}
 		labels[c.Label] = true
-		if c.Class == ClassStatement {
-			statements++
-		}
+		count[c.Class]++
 	}
-	if statements != 1 {
-		return fmt.Errorf("bundle: %d statements of the agent, want one", statements)
+	switch {
+	case count[ClassStatement] != 1:
+		return fmt.Errorf("bundle: %d statements of the agent, want one", count[ClassStatement])
+	case count[ClassCPU] > MaxCPUs || count[ClassTPM] > MaxTPMs: // each costs signature checks
+		return fmt.Errorf("bundle: %d CPU TEEs and %d TPMs, at most %d and %d", count[ClassCPU], count[ClassTPM], MaxCPUs, MaxTPMs)
 	}
 	if !labels[b.Seal] {
 		return fmt.Errorf("bundle: seal %+.80q names no component", b.Seal)

@@ -4,6 +4,8 @@ package attest
 const (
 	MaxBundle         = 4 << 20  // bytes of an evidence bundle or raw file
 	MaxComponents     = 32       // components of a bundle
+	MaxCPUs           = 4        // CPU TEEs among them: one host has one, and a second is named
+	MaxTPMs           = 4        // TPMs among them
 	MaxParts          = 16       // named parts of a component
 	MaxName           = 64       // bytes of a class, label, media type, part name or node id
 	MaxCertificates   = 16       // certificates of one component

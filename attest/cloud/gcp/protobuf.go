@@ -1,17 +1,27 @@
 package gcp
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// Wire types of protocol buffers (Encoding, "Message Structure"). Groups are not read.
+const (
+	wireVarint  = 0
+	wireFixed64 = 1
+	wireBytes   = 2
+	wireFixed32 = 5
+)
+
+// maxFieldNumber is the largest number of a field (Language Specification, "Field Numbers").
+const maxFieldNumber = 1<<29 - 1
 
 // field is where one field of a message goes. to is a *uint8, *uint16, *uint32 or *uint64 (a number that must fit), a
 // []byte (exactly so many bytes), a *[]byte (any bytes), a func([]byte) error, or a repeated.
 type field struct {
-	number protowire.Number
+	number uint64
 	name   string // as the .proto file spells it
 	to     any
 }
@@ -20,7 +30,7 @@ type field struct {
 type repeated func([]byte) error
 
 // message is a field that holds a message.
-func message(number protowire.Number, name string, fields ...field) field {
+func message(number uint64, name string, fields ...field) field {
 	return field{number, name, func(b []byte) error { return decode(b, name, fields) }}
 }
 
@@ -29,8 +39,9 @@ func message(number protowire.Number, name string, fields ...field) field {
 func decode(data []byte, name string, fields []field) error {
 	seen := uint64(0)
 	for at := 0; at < len(data); {
-		number, typ, n := protowire.ConsumeTag(data[at:])
-		if n < 0 {
+		tag, n := binary.Uvarint(data[at:])
+		number := tag >> 3
+		if n <= 0 || number == 0 || number > maxFieldNumber {
 			return fmt.Errorf("%s: offset %d: no field begins here", name, at)
 		}
 		start := at
@@ -45,32 +56,37 @@ func decode(data []byte, name string, fields []field) error {
 			seen |= 1 << index
 		}
 		var err error
-		switch typ {
-		case protowire.VarintType:
-			v, n := protowire.ConsumeVarint(data[at:])
-			if n < 0 {
+		switch tag & 7 {
+		case wireVarint:
+			v, n := binary.Uvarint(data[at:])
+			if n <= 0 {
 				return fmt.Errorf("%s: offset %d: cut off in a number", name, start)
 			}
 			at += n
 			err = f.number64(v)
-		case protowire.BytesType:
-			b, n := protowire.ConsumeBytes(data[at:])
-			if n < 0 {
+		case wireBytes:
+			size, n := binary.Uvarint(data[at:])
+			if n <= 0 || size > uint64(len(data)-at-n) {
 				return fmt.Errorf("%s: offset %d: cut off", name, start)
 			}
 			at += n
-			err = f.bytes(b[:len(b):len(b)])
-		case protowire.Fixed32Type, protowire.Fixed64Type:
-			n := protowire.ConsumeFieldValue(number, typ, data[at:])
-			if n < 0 {
+			end := at + int(size)
+			err = f.bytes(data[at:end:end])
+			at = end
+		case wireFixed32, wireFixed64:
+			size := 4
+			if tag&7 == wireFixed64 {
+				size = 8
+			}
+			if len(data)-at < size {
 				return fmt.Errorf("%s: offset %d: cut off in a number", name, start)
 			}
-			at += n
+			at += size
 			if f.to != nil {
 				err = fmt.Errorf("%s is of another wire type", f.name)
 			}
 		default:
-			return fmt.Errorf("%s: offset %d: wire type %d is not read", name, start, typ)
+			return fmt.Errorf("%s: offset %d: wire type %d is not read", name, start, tag&7)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: offset %d: %w", name, start, err)
