@@ -28,13 +28,14 @@ const (
 // values, expectations and the time from the caller, who must not take them from the provider.
 func Appraise(o *Opened, c attest.Case) Appraisal {
 	a := Appraisal{Type: AppraisalType, Rules: roomRules(), AsOf: c.At, Claims: claim.Set{}, Needs: []attest.Need{}}
-	a.Inputs = inputs(o, c)
+	lists := digestsOf(c.References)
+	a.Inputs = inputs(o, c, lists)
 	if o.fault != nil {
 		a.Claims.Contradict("bundle.structure", subjectNode, "", claim.Because(claim.Malformed, "%v", o.fault))
 		return a
 	}
 	a.Claims.Affirm("bundle.structure", subjectNode, "")
-	r := run{o: o, c: &c, set: &a.Claims}
+	r := run{o: o, c: &c, set: &a.Claims, lists: lists}
 	r.judgeChallenge()
 	r.judgeComponents()
 	r.judgeSeal()
@@ -48,7 +49,18 @@ func Appraise(o *Opened, c attest.Case) Appraisal {
 	return a
 }
 
-func inputs(o *Opened, c attest.Case) []Input {
+// digestsOf names the lists of reference values. One that has no canonical form names none, and is not consulted.
+func digestsOf(lists []attest.References) []canon.Digest {
+	digests := make([]canon.Digest, len(lists))
+	for i, l := range lists {
+		if d, err := l.Digest(); err == nil {
+			digests[i] = d
+		}
+	}
+	return digests
+}
+
+func inputs(o *Opened, c attest.Case, lists []canon.Digest) []Input {
 	var in []Input
 	for _, d := range o.digests {
 		in = append(in, Input{InputEvidence, d})
@@ -56,8 +68,8 @@ func inputs(o *Opened, c attest.Case) []Input {
 	if expect, err := canon.Marshal(c.Expect); err == nil && c.Expect.Type != "" {
 		in = append(in, Input{InputExpect, canon.Sum(expect)})
 	}
-	for _, r := range c.References {
-		if d, err := r.Digest(); err == nil {
+	for _, d := range lists {
+		if !d.IsZero() {
 			in = append(in, Input{InputReferences, d})
 		}
 	}
@@ -72,6 +84,7 @@ type run struct {
 	o        *Opened
 	c        *attest.Case
 	set      *claim.Set
+	lists    []canon.Digest // of the case's reference lists, in their order
 	findings []finding
 	said     *attest.Statement // unverified; counts only where agent.measured is affirmed
 }

@@ -3,7 +3,6 @@ package verifier
 import (
 	"bytes"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -296,13 +295,12 @@ func replayed(registers []int) bool {
 // references returns the reference values of a format, each with the ground that a basis names.
 func (r *run) references(format string) func(func(string, attest.Reference) bool) {
 	return func(yield func(string, attest.Reference) bool) {
-		for _, l := range r.c.References {
-			d, err := l.Digest()
-			if err != nil {
+		for i, l := range r.c.References {
+			if r.lists[i].IsZero() {
 				continue
 			}
 			for _, v := range l.Values {
-				if v.Format == format && !yield(fmt.Sprintf("references:%s", d), v) {
+				if v.Format == format && !yield("references:"+r.lists[i].String(), v) {
 					return
 				}
 			}
