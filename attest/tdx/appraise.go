@@ -131,7 +131,7 @@ func (a *appraisal) judgeChain() {
 	case at < p.window.From:
 		a.add("tdx.chain", p.ca, p.window, claim.Because(notYetValid, "%s is valid from %s, judged at %s", attest.Printable(p.window.First), p.window.From, at), claim.Contradicted)
 	case at > p.window.Until:
-		a.add("tdx.chain", p.ca, p.window, claim.Because(lapsed, "%s was valid until %s, judged at %s", attest.Printable(p.window.Last), p.window.Until, at), claim.Unknown)
+		a.add("tdx.chain", p.ca, p.window, claim.Because(lapsed, "%s was valid until %s, judged at %s", attest.Printable(p.window.Last), p.window.Until, at), claim.Contradicted)
 	default:
 		a.add("tdx.chain", p.ca, p.window, "", 0)
 	}

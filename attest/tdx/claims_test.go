@@ -118,7 +118,7 @@ var twins = []twin{
 	{"PCK not yet valid", "tdx.chain", contradicted, "not-yet-valid", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
 		return m.intel.PCK(m.p, mint.PCKOptions{NotBefore: now.AddDate(0, 0, 1)}), m.intel.PlatformCA
 	}), nil},
-	{"PCK lapsed", "tdx.chain", unknown, "lapsed", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
+	{"PCK lapsed", "tdx.chain", contradicted, "lapsed", pckTwin(func(m *minted) (mint.Certificate, mint.Certificate) {
 		return m.intel.PCK(m.p, mint.PCKOptions{NotAfter: now.AddDate(0, 0, -1)}), m.intel.PlatformCA
 	}), nil},
 	// quoting enclave

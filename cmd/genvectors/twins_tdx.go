@@ -97,7 +97,7 @@ func (s *shelf) quoteTwins() {
 	dated := func(o mint.PCKOptions) func(*scene) {
 		return func(sc *scene) { sc.td.pck = sc.td.intel.PCK(sc.td.platform, o) }
 	}
-	s.tdxTwin("chain-lapsed", "The PCK certificate ended one second before.", dated(mint.PCKOptions{NotAfter: asOf.Add(-time.Second)}), undecided, undecided, "tdx.chain unknown lapsed")
+	s.tdxTwin("chain-lapsed", "The PCK certificate ended one second before.", dated(mint.PCKOptions{NotAfter: asOf.Add(-time.Second)}), reject, reject, "tdx.chain contradicted lapsed")
 	s.tdxTwin("chain-early", "The PCK certificate begins one second later.", dated(mint.PCKOptions{NotBefore: asOf.Add(time.Second)}), reject, reject, "tdx.chain contradicted not-yet-valid")
 	s.tdxTwin("chain-last-second", "The PCK certificate ends this second: dates are inclusive.", dated(mint.PCKOptions{NotAfter: asOf}), accept, accept)
 
