@@ -18,15 +18,25 @@ type host struct {
 
 func (h host) set() claim.Set { return sound(h.formats...) }
 
-// hosts returns the machines whose sound evidence a built-in policy accepts.
+// hosts returns the machines whose sound evidence a built-in policy accepts. To confidential-cpu GPUs are neither here nor
+// there (L10).
 func hosts(name string) []host {
-	tees := []host{{"SEV-SNP", []string{"sevsnp"}}, {"TDX", []string{"tdx"}}, {"SEV-SNP with TPM", []string{"sevsnp", "tpm"}}, {"TDX with TPM", []string{"tdx", "tpm"}},
-		{"SEV-SNP on Azure", []string{"tpm", "azure", "sevsnp"}}, {"TDX on Azure", []string{"tpm", "azure", "tdx"}}}
-	if name == "genuine" {
-		return append(tees, host{"TPM", []string{"tpm"}})
+	gpus := []host{{"SEV-SNP with a GPU", []string{"sevsnp", oneGPU}}, {"SEV-SNP with 8 GPUs and 4 switches", []string{"sevsnp", hgx}},
+		{"TDX with a GPU", []string{"tdx", oneGPU}}, {"TDX with TPM and a GPU", []string{"tdx", "tpm", oneGPU}},
+		{"SEV-SNP on Azure with a GPU", []string{"tpm", "azure", "sevsnp", oneGPU}}}
+	if name == "confidential-gpu" {
+		return gpus
 	}
-	return tees
+	all := append(gpus, withoutGPUs...)
+	if name == "genuine" {
+		return append(all, host{"TPM", []string{"tpm"}}, host{"TPM with a GPU", []string{"tpm", oneGPU}})
+	}
+	return all
 }
+
+// withoutGPUs are confidential machines that have none, or show none.
+var withoutGPUs = []host{{"SEV-SNP", []string{"sevsnp"}}, {"TDX", []string{"tdx"}}, {"SEV-SNP with TPM", []string{"sevsnp", "tpm"}}, {"TDX with TPM", []string{"tdx", "tpm"}},
+	{"SEV-SNP on Azure", []string{"tpm", "azure", "sevsnp"}}, {"TDX on Azure", []string{"tpm", "azure", "tdx"}}}
 
 func TestBuiltinsAcceptSoundEvidence(t *testing.T) {
 	for _, name := range policy.Builtins() {
@@ -60,15 +70,73 @@ func TestConfidentialCPUWantsACPU(t *testing.T) {
 	}
 }
 
-// required returns the claims of a set that a rule asks for.
-func required(s claim.Set, r policy.Rule) (ids []string) {
-	for _, c := range s {
-		class := claim.Class(c.Subject)
-		if match(r.Claim, c.ID) && (string(r.Of) == class || r.Of == policy.Device && (class == "cpu" || class == "tpm")) {
-			ids = append(ids, c.ID)
+// Without a GPU a confidential machine is refused by confidential-gpu, for that alone.
+func TestConfidentialGPUWantsAGPU(t *testing.T) {
+	for _, h := range withoutGPUs {
+		v := policy.Decide(h.set(), builtin(t, "confidential-gpu"), now)
+		expect(t, v, policy.Reject, "*.structure")
+		if r := v.Reasons[0]; r.Subject != "gpu" || r.Observed != "evidence-missing: 0 in the evidence" {
+			t.Errorf("%s: reason %+v", h.name, r)
 		}
 	}
-	return ids
+}
+
+// L10: a machine whose agent is silent on its GPUs, or says that they keep no secret, is confidential without them, and not
+// with them.
+func TestConfidentialCPUIgnoresGPUs(t *testing.T) {
+	for _, id := range []string{"nvidia.cc-mode@gpu:0", "nvidia.devtools-off@gpu:0"} {
+		for status, change := range map[string]func(*claim.Claim){"silent": unknown(claim.EvidenceMissing), "off": contradict} {
+			s := altered(t, sound("sevsnp", oneGPU), id, change)
+			if v := policy.Decide(s, builtin(t, "confidential-cpu"), now); v.Outcome != policy.Accept {
+				t.Errorf("%s %s: %s %+v", id, status, v.Outcome, v.Reasons)
+			}
+			bare, _, _ := strings.Cut(id, "@")
+			expect(t, policy.Decide(s, builtin(t, "confidential-gpu"), now), policy.Reject, bare)
+		}
+	}
+}
+
+// Every GPU and every switch is judged, not only the first.
+func TestConfidentialGPUJudgesEachDevice(t *testing.T) {
+	p := builtin(t, "confidential-gpu")
+	for _, c := range []struct {
+		name, id string
+		change   func(*claim.Claim)
+		observed string
+	}{
+		{"a GPU not confidential", "nvidia.cc-mode@gpu:7", value("off"), "off"},
+		{"a GPU in simulation", "nvidia.cc-mode@gpu:3", value("simulation"), "simulation"},
+		{"a GPU's old report", "nvidia.freshness@gpu:5", func(c *claim.Claim) { c.From = now - 25*3600 }, "25h old, from 2026-02-01T01:40:00Z"},
+		{"a switch's old report", "nvidia.freshness@switch:3", func(c *claim.Claim) { c.From = now - 25*3600 }, "25h old, from 2026-02-01T01:40:00Z"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id, subject, _ := strings.Cut(c.id, "@")
+			v := policy.Decide(altered(t, sound("sevsnp", hgx), c.id, c.change), p, now)
+			expect(t, v, policy.Reject, id)
+			if r := v.Reasons[0]; r.Observed != c.observed || r.Subject != subject {
+				t.Errorf("%+v, want %q of %s", r, c.observed, subject)
+			}
+		})
+	}
+}
+
+// Where there are GPUs, an appraisal that says nothing of them together is not accepted.
+func TestConfidentialGPUWantsTheSet(t *testing.T) {
+	for _, id := range []string{"set.count", "set.same-nonce", "set.same-mode", "set.links"} {
+		s := slices.DeleteFunc(sound("sevsnp", oneGPU), func(c claim.Claim) bool { return c.ID == id })
+		expect(t, policy.Decide(s, builtin(t, "confidential-gpu"), now), policy.Undecided, id)
+	}
+}
+
+// required returns the claims of a set that a rule asks for, as ID@SUBJECT.
+func required(s claim.Set, r policy.Rule) (names []string) {
+	for _, c := range s {
+		class := claim.Class(c.Subject)
+		if match(r.Claim, c.ID) && (string(r.Of) == class || r.Of == policy.Device && slices.Contains([]string{"cpu", "tpm", "gpu", "switch"}, class)) {
+			names = append(names, name(c))
+		}
+	}
+	return names
 }
 
 func match(pattern, id string) bool {
@@ -84,25 +152,27 @@ func TestBuiltinTwins(t *testing.T) {
 		p := builtin(t, name)
 		spoken := map[int]bool{} // rules that speak of some host
 		for _, h := range hosts(name) {
-			twin := func(id string, change func(*claim.Claim)) policy.Verdict {
-				return policy.Decide(altered(t, h.set(), id, change), p, now)
+			good := h.set()
+			twin := func(of string, change func(*claim.Claim)) policy.Verdict {
+				return policy.Decide(altered(t, slices.Clone(good), of, change), p, now)
 			}
 			for i, r := range p.Document().Require {
-				for _, id := range required(h.set(), r) {
+				for _, of := range required(good, r) {
 					spoken[i] = true
-					t.Run(name+"/"+h.name+"/"+id, func(t *testing.T) {
-						expect(t, twin(id, contradict), policy.Reject, id)
-						expect(t, twin(id, unknown(claim.EvidenceMissing)), policy.Reject, id)
-						expect(t, twin(id, unknown(claim.CollateralMissing)), policy.Undecided, id)
-						expect(t, twin(id, unknown(claim.Internal)), policy.Undecided, id)
+					t.Run(name+"/"+h.name+"/"+of, func(t *testing.T) {
+						id, _, _ := strings.Cut(of, "@")
+						expect(t, twin(of, contradict), policy.Reject, id)
+						expect(t, twin(of, unknown(claim.EvidenceMissing)), policy.Reject, id)
+						expect(t, twin(of, unknown(claim.CollateralMissing)), policy.Undecided, id)
+						expect(t, twin(of, unknown(claim.Internal)), policy.Undecided, id)
 					})
 				}
 			}
 			for _, pattern := range p.Document().Refuse {
-				for _, c := range h.set() {
+				for _, c := range good {
 					if match(pattern, c.ID) {
 						t.Run(name+"/"+h.name+"/refuse/"+c.ID, func(t *testing.T) {
-							expect(t, twin(c.ID, contradict), policy.Reject, c.ID)
+							expect(t, twin(c.ID+"@"+c.Subject, contradict), policy.Reject, c.ID)
 						})
 					}
 				}
@@ -214,12 +284,12 @@ func TestEachBuiltinRuleIsNeeded(t *testing.T) {
 
 func eachRuleIsNeeded(t *testing.T, p *policy.Policy, h host) {
 	good := h.set()
-	keep := func(id string, except int) *policy.Policy {
+	keep := func(of string, except int) *policy.Policy {
 		return edited(t, p, func(d *policy.Document) {
 			var kept []policy.Rule
 			for i, r := range d.Require {
-				above := slices.ContainsFunc(required(good, r), func(other string) bool { return restsOn(good, other, id) })
-				if i != except && !above && !(except >= 0 && slices.Contains(required(good, r), id)) {
+				above := slices.ContainsFunc(required(good, r), func(other string) bool { return restsOn(good, other, of) })
+				if i != except && !above && !(except >= 0 && slices.Contains(required(good, r), of)) {
 					kept = append(kept, r)
 				}
 			}
@@ -227,11 +297,17 @@ func eachRuleIsNeeded(t *testing.T, p *policy.Policy, h host) {
 		})
 	}
 	for i, r := range p.Document().Require {
-		for _, id := range required(good, r) {
-			t.Run(id, func(t *testing.T) {
-				twin := altered(t, h.set(), id, unknown(claim.CollateralMissing))
-				expect(t, policy.Decide(twin, keep(id, -1), now), policy.Undecided, id)
-				expect(t, policy.Decide(twin, keep(id, i), now), policy.Accept)
+		seen := map[string]bool{}
+		for _, of := range required(good, r) {
+			id, subject, _ := strings.Cut(of, "@")
+			if seen[id+claim.Class(subject)] { // the first of a class stands for all: TestBuiltinTwins walks each
+				continue
+			}
+			seen[id+claim.Class(subject)] = true
+			t.Run(of, func(t *testing.T) {
+				twin := altered(t, slices.Clone(good), of, unknown(claim.CollateralMissing))
+				expect(t, policy.Decide(twin, keep(of, -1), now), policy.Undecided, id)
+				expect(t, policy.Decide(twin, keep(of, i), now), policy.Accept)
 			})
 		}
 	}
@@ -242,7 +318,7 @@ func eachRuleIsNeeded(t *testing.T, p *policy.Policy, h host) {
 			}
 			t.Run("refuse/"+c.ID, func(t *testing.T) {
 				bare := func(refuse bool) *policy.Policy {
-					return edited(t, keep(c.ID, len(p.Document().Require)), func(d *policy.Document) {
+					return edited(t, keep(name(c), len(p.Document().Require)), func(d *policy.Document) {
 						d.Refuse = []string{"set.device-unique"}
 						if refuse {
 							d.Refuse = []string{pattern}
@@ -251,7 +327,7 @@ func eachRuleIsNeeded(t *testing.T, p *policy.Policy, h host) {
 						}
 					})
 				}
-				twin := altered(t, h.set(), c.ID, contradict)
+				twin := altered(t, slices.Clone(good), name(c), contradict)
 				expect(t, policy.Decide(twin, bare(true), now), policy.Reject, c.ID)
 				expect(t, policy.Decide(twin, bare(false), now), policy.Accept)
 			})
@@ -259,12 +335,17 @@ func eachRuleIsNeeded(t *testing.T, p *policy.Policy, h host) {
 	}
 }
 
-// restsOn reports whether a claim of a set rests on another, however far down.
-func restsOn(s claim.Set, id, on string) bool {
-	i := slices.IndexFunc(s, func(c claim.Claim) bool { return c.ID == id })
+// restsOn reports whether a claim of a set rests on another, however far down. Both go by ID@SUBJECT.
+func restsOn(s claim.Set, of, on string) bool {
+	i := slices.IndexFunc(s, func(c claim.Claim) bool { return name(c) == of })
 	for _, b := range s[i].Basis {
-		b, _, _ = strings.Cut(b, "@")
-		if b == on || strings.Contains(b, ".") && restsOn(s, b, on) {
+		if !strings.Contains(b, ".") {
+			continue
+		}
+		if !strings.Contains(b, "@") {
+			b += "@" + s[i].Subject
+		}
+		if b == on || restsOn(s, b, on) {
 			return true
 		}
 	}
@@ -274,23 +355,34 @@ func restsOn(s claim.Set, id, on string) bool {
 // A built-in that names a class must judge every format of it: else a component of a format that nobody thought of would
 // pass with nothing but its structure read.
 func TestBuiltinsNameEveryFormatOfAClass(t *testing.T) {
-	for _, name := range policy.Builtins() {
-		require := builtin(t, name).Document().Require
+	classes := map[string][]policy.Class{"azure": {policy.CPU}, "nvidia": {policy.GPU, policy.Switch}, "sevsnp": {policy.CPU}, "tdx": {policy.CPU}, "tpm": {policy.TPM}}
+	for _, builtinName := range policy.Builtins() {
+		require := builtin(t, builtinName).Document().Require
 		for _, def := range claim.Catalogue() {
 			room := claim.Room(def.ID)
 			if !strings.HasSuffix(def.ID, ".structure") || room == "bundle" || room == "statement" {
 				continue
 			}
-			asked := func(subject string) bool {
-				return slices.ContainsFunc(require, func(r policy.Rule) bool { return match(r.Claim, room+"."+subject) })
+			if classes[room] == nil {
+				t.Errorf("of which class is format %s?", room)
 			}
-			for _, rest := range []string{"chain", "signature", "quote", "runtime-data"} {
-				if _, ok := claim.Lookup(room + "." + rest); ok && !asked(rest) {
-					t.Errorf("%s has no rule for %s.%s", name, room, rest)
+			for _, class := range classes[room] {
+				asked := func(subject string) bool {
+					return slices.ContainsFunc(require, func(r policy.Rule) bool {
+						return match(r.Claim, room+"."+subject) && (r.Of == class || r.Of == policy.Device)
+					})
 				}
-			}
-			if !asked("chain") && !asked("signature") && !asked("quote") && !asked("runtime-data") {
-				t.Errorf("%s names a class of format %s and has no rule about its signature", name, room)
+				if !asked("structure") { // it does not name the class
+					continue
+				}
+				for _, rest := range []string{"chain", "signature", "quote", "runtime-data"} {
+					if _, ok := claim.Lookup(room + "." + rest); ok && !asked(rest) {
+						t.Errorf("%s has no rule for %s.%s of %s", builtinName, room, rest, class)
+					}
+				}
+				if !asked("chain") && !asked("signature") && !asked("quote") && !asked("runtime-data") {
+					t.Errorf("%s names %s and has no rule about a signature of format %s", builtinName, class, room)
+				}
 			}
 		}
 	}
@@ -300,9 +392,14 @@ func TestBuiltinsNameEveryFormatOfAClass(t *testing.T) {
 // but its structure was read.
 func TestBuiltinsAcceptNoUnknownFormat(t *testing.T) {
 	for _, name := range policy.Builtins() {
-		for _, formats := range [][]string{{"sevsnp"}, {"tdx"}, {"sevsnp", "tpm"}} {
-			beside := append(sound(formats...), other("cpu:1"))
+		for _, h := range hosts(name) {
+			beside := append(h.set(), other("cpu:1"))
 			expect(t, policy.Decide(beside, builtin(t, name), now), policy.Undecided, "cca.structure")
+			if name != "confidential-cpu" {
+				for _, subject := range []string{"gpu:9", "switch:9"} {
+					expect(t, policy.Decide(append(h.set(), other(subject)), builtin(t, name), now), policy.Undecided, "cca.structure")
+				}
+			}
 		}
 		alone := slices.DeleteFunc(goodSet(), func(c claim.Claim) bool { return claim.Room(c.ID) == "sevsnp" })
 		for i := range alone {
@@ -321,7 +418,7 @@ func other(subject string) claim.Claim {
 
 // Every room of the catalogue belongs to a class: a claim that no rule can name would be a claim that nobody can require.
 func TestEveryClaimCanBeRequired(t *testing.T) {
-	for _, c := range slices.Concat(sound("sevsnp", "tpm"), sound("tpm", "azure", "tdx")) {
+	for _, c := range slices.Concat(sound("sevsnp", "tpm", hgx), sound("tpm", "azure", "tdx")) {
 		load(t, "require: [{claim: "+c.ID+", of: "+claim.Class(c.Subject)+"}]")
 	}
 }
@@ -329,6 +426,7 @@ func TestEveryClaimCanBeRequired(t *testing.T) {
 func TestExplainAndUncovered(t *testing.T) {
 	for name, want := range map[string][]string{
 		"genuine":          {"secrecy", "freshness", "revocation", "state", "GPUs", "who runs the host and where"},
+		"confidential-gpu": {"who runs the host and where"},
 		"confidential-cpu": {"GPUs", "who runs the host and where"},
 	} {
 		p := builtin(t, name)
@@ -358,6 +456,17 @@ func TestExplainAndUncovered(t *testing.T) {
 	} {
 		if !strings.Contains(builtin(t, "confidential-cpu").Explain(), words) {
 			t.Errorf("confidential-cpu does not say %q", words)
+		}
+	}
+	for _, words := range []string{
+		"Every gpu, at least 1: *.structure affirmed\n",
+		"Every gpu, at least 1: nvidia.cc-mode affirmed, and is on\n",
+		"Every gpu, at least 1: nvidia.freshness affirmed, and not older than 24h\n",
+		"Every switch that is there: nvidia.measurements affirmed\n",
+		"The set, where there are GPUs or switches: set.links affirmed\n",
+	} {
+		if !strings.Contains(builtin(t, "confidential-gpu").Explain(), words) {
+			t.Errorf("confidential-gpu does not say %q", words)
 		}
 	}
 }

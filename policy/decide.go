@@ -216,7 +216,10 @@ func (d *decision) foreign(r *rule, c component) {
 // check judges the claim of one room and subject.
 func (d *decision) check(r *rule, ch *check, subject string) {
 	from, to := d.find(ch.def.ID, subject)
-	if from == to && !(r.ifPresent && r.of.single()) {
+	if from == to && r.ifPresent && r.of == Set && !d.hasGPUs() {
+		return // what speaks of GPUs and switches together is there where they are
+	}
+	if from == to {
 		causes := d.absent(ch.def.ID, subject)
 		if causes[0].id == ch.def.ID && causes[0].subject == subject {
 			d.claimed(r, causes[0])
@@ -227,6 +230,11 @@ func (d *decision) check(r *rule, ch *check, subject string) {
 	for i := from; i < to; i++ {
 		d.judge(r, ch, i)
 	}
+}
+
+// hasGPUs reports whether the evidence has a GPU or a switch.
+func (d *decision) hasGPUs() bool {
+	return slices.ContainsFunc(d.components, func(c component) bool { return c.class == GPU || c.class == Switch })
 }
 
 // judge judges one claim.

@@ -49,6 +49,8 @@ func (p *Policy) Explain() string {
 func (r *rule) sentence() string {
 	var who string
 	switch {
+	case r.of == Set && r.ifPresent:
+		who = "The set, where there are GPUs or switches"
 	case r.of.single():
 		who = "The " + string(r.of)
 	case r.of == Party:

@@ -107,7 +107,7 @@ func TestLoadRefusals(t *testing.T) {
 		{"rule without class", rule("claim: sevsnp.tcb"), "p.yaml:4:5: of: missing: sevsnp claims speak of cpu"},
 		{"unknown class", rule("claim: sevsnp.tcb, of: cpus"), `p.yaml:4:29: class "cpus": want cpu, tpm, gpu, switch, statement, device, node, set or party`},
 		{"class of another room", rule("claim: sevsnp.tcb, of: gpu"), "p.yaml:4:29: sevsnp.tcb of gpu can never be met: sevsnp claims speak of cpu"},
-		{"class without formats", rule(`claim: "*.structure", of: switch`), "p.yaml:4:13: unknown claim *.structure of switch"},
+		{"claim of no format of the class", rule(`claim: "*.tcb", of: switch`), "p.yaml:4:13: unknown claim *.tcb of switch"},
 		{"is for a TCB", rule("claim: sevsnp.tcb, of: cpu, is: snp=24"), "p.yaml:4:13: sevsnp.tcb has a value of kind tcb, which is and in do not compare; min does"},
 		{"in for words", rule("claim: sevsnp.platform-info, of: cpu, in: [ecc]"), "p.yaml:4:13: sevsnp.platform-info has a value of kind words, which is and in do not compare; min does"},
 		{"is for a sentence", rule("claim: sevsnp.debug-off, of: cpu, is: true"), `p.yaml:4:44: want text or a number, got true or false`},

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,11 @@ var list = canon.Sum([]byte("the list of reference values that affirmed the gues
 // values are the values of the good claims; a claim that is not here is a sentence.
 var values = map[string]string{
 	"azure.report-fresh": "aa", "azure.runtime-data": "secure-boot", "azure.structure": "azure-snp",
-	"binding.challenge":   "aa",
+	"binding.challenge": "aa",
+	"nvidia.cc-mode":    "on", "nvidia.chain": "GH100 A01", "nvidia.driver-rim": "d1", "nvidia.firmware": "vbios:96.00", "nvidia.freshness": "aa",
+	"nvidia.fwid": "f1", "nvidia.identity": "pdi:11", "nvidia.measurements": "compared:33", "nvidia.mode": "PPCIE", "nvidia.revocation": "nvidia-ocsp",
+	"nvidia.structure": "spdm-1.1", "nvidia.vbios-rim": "b1",
+	"set.count": "gpu:8 switch:4", "set.links": "closed", "set.same-mode": "PPCIE", "set.same-nonce": "aa", "set.topology": "gpu:8 switch:4",
 	"sevsnp.cert-chip-id": "chip", "sevsnp.cert-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.chain": "VCEK",
 	"sevsnp.committed-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.freshness": "aa", "sevsnp.host-data": "00", "sevsnp.id-block": "absent",
 	"sevsnp.launch-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.measurement": "cc", "sevsnp.mitigations": "",
@@ -46,6 +51,28 @@ var seals = map[string]struct{ name, vouches, measured, root string }{
 	"azure":  {"", "azure.runtime-data@cpu:0", "", ""}, // it never seals: its virtual TPM does
 }
 
+// The GPUs and switches of a machine, beside the formats of its other components.
+const (
+	oneGPU = "gpu" // on its own
+	hgx    = "hgx" // eight GPUs behind four switches
+)
+
+// devices returns the subjects of GPUs and switches.
+func devices(formats []string) (subjects []string) {
+	for class, n := range map[string]int{"gpu": 8, "switch": 4} {
+		for i := range n {
+			if slices.Contains(formats, hgx) || class == "gpu" && i == 0 && slices.Contains(formats, oneGPU) {
+				subjects = append(subjects, fmt.Sprint(class, ":", i))
+			}
+		}
+	}
+	slices.Sort(subjects)
+	return subjects
+}
+
+// unsaid are the claims that the firmware of a switch does not speak to.
+var unsaid = []string{"nvidia.cc-mode", "nvidia.devtools-off", "nvidia.driver-rim", "nvidia.fwid"}
+
 // sound returns every claim that the catalogue has of some formats and of a bundle as a whole, affirmed, as an appraisal
 // of a sound bundle gives them. The first format seals.
 func sound(formats ...string) claim.Set {
@@ -54,10 +81,25 @@ func sound(formats ...string) claim.Set {
 	if onAzure {
 		seal.root = "paravisor"
 	}
+	gpus := devices(formats)
+	of := func(id string) (basis []string) {
+		for _, d := range gpus {
+			basis = append(basis, id+"@"+d)
+		}
+		return basis
+	}
 	var s claim.Set
 	for _, def := range claim.Catalogue() {
 		room := claim.Room(def.ID)
-		if _, device := seals[room]; device && !slices.Contains(formats, room) {
+		if _, device := seals[room]; device && !slices.Contains(formats, room) || room == "set" && def.ID != "set.device-unique" && gpus == nil {
+			continue
+		}
+		if room == "nvidia" {
+			for _, d := range gpus {
+				if claim.Class(d) == "gpu" || !slices.Contains(unsaid, def.ID) {
+					s.Add(ofDevice(def.ID, d))
+				}
+			}
 			continue
 		}
 		c := claim.Claim{ID: def.ID, Subject: cmp.Or(subjects[room], "node"), Status: claim.Affirmed, Value: values[def.ID]}
@@ -71,14 +113,31 @@ func sound(formats ...string) claim.Set {
 		}
 		switch def.ID {
 		case "azure.runtime-data": // behind it stands the hardware's own room
-			c.Basis = []string{seals[formats[len(formats)-1]].vouches}
+			c.Basis = []string{seals[formats[2]].vouches}
 		case "tpm.ak-attributes", "tpm.ak-bound":
 			if onAzure {
 				c.Basis = []string{seals["azure"].vouches, "paravisor"}
 			}
 		case "set.device-unique":
 			for _, f := range formats {
-				c.Basis = append(c.Basis, seals[f].vouches)
+				if f != oneGPU && f != hgx {
+					c.Basis = append(c.Basis, seals[f].vouches)
+				}
+			}
+			c.Basis = append(c.Basis, of("nvidia.signature")...)
+		case "set.count":
+			c.Basis = append(of("nvidia.signature"), "set.device-unique")
+		case "set.same-nonce":
+			c.Basis = of("nvidia.signature")
+		case "set.same-mode":
+			c.Basis = of("nvidia.mode")
+		case "set.links":
+			if c.Basis = of("nvidia.mode"); len(gpus) > 1 {
+				c.Basis = append(c.Basis, "set.topology")
+			}
+		case "set.topology", "set.fleet-agreement":
+			if c.Basis = append(of("nvidia.signature"), of("nvidia.identity")...); len(gpus) == 1 { // nothing to be wired to or compared with
+				c.Status, c.Value, c.Reason = claim.Unknown, "", claim.Because(claim.NoReference, "one GPU")
 			}
 		case "binding.challenge":
 			c.From = issued
@@ -97,14 +156,33 @@ func sound(formats ...string) claim.Set {
 	return s
 }
 
+// ofDevice returns a claim of a GPU or switch.
+func ofDevice(id, subject string) claim.Claim {
+	c := claim.Claim{ID: id, Subject: subject, Status: claim.Affirmed, Value: values[id]}
+	switch id {
+	case "nvidia.freshness":
+		c.From, c.Basis = issued, []string{"binding.challenge@node"}
+	case "nvidia.chain":
+		c.From, c.Until = now-1000, now+1000
+	case "nvidia.measurements":
+		if claim.Class(subject) == "gpu" {
+			c.Basis = []string{"nvidia.driver-rim"}
+		}
+	case "nvidia.cc-mode", "nvidia.devtools-off":
+		c.Basis = []string{"agent.measured@node", "statement.structure@statement:0"}
+	}
+	return c
+}
+
 // goodSet returns the sound claims of an SEV-SNP guest.
 func goodSet() claim.Set { return sound("sevsnp") }
 
-// altered returns a set with one claim changed, settled as an appraisal settles it.
+// altered returns a set with one claim changed, settled as an appraisal settles it. The claim goes by its id, or by
+// ID@SUBJECT where several components have it.
 func altered(t testing.TB, s claim.Set, id string, change func(*claim.Claim)) claim.Set {
 	t.Helper()
 	for i := range s {
-		if s[i].ID == id {
+		if s[i].ID == id || name(s[i]) == id {
 			change(&s[i])
 			s.Settle()
 			return s
@@ -113,6 +191,8 @@ func altered(t testing.TB, s claim.Set, id string, change func(*claim.Claim)) cl
 	t.Fatalf("no claim %s", id)
 	return nil
 }
+
+func name(c claim.Claim) string { return c.ID + "@" + c.Subject }
 
 // with returns the good claims with one changed.
 func with(t testing.TB, id string, change func(*claim.Claim)) claim.Set {

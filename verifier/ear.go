@@ -164,7 +164,7 @@ type assertion struct {
 //	                   recognized  99 cryptographic validation failed  1 cannot be parsed  -1 the verifier failed
 //	instance-identity  2 recognized, not known to be compromised  96 not trustworthy  97 not recognized  99 as above
 //	configuration      3 exposes no known vulnerabilities  96 exposes unacceptable ones
-//	executables        3 approved ones alone were loaded at boot  33 some are not recognized
+//	executables        3 approved ones alone were loaded at boot  33 some are not recognized  99 as above
 //	runtime-opaque     2 encrypted in a trusted execution environment  96 visible to the host
 var vectorTable = []assertion{
 	{configuration, "*.attributes", 3, 96, "", 0},
@@ -172,8 +172,15 @@ var vectorTable = []assertion{
 	{configuration, "*.migration-off", 3, 96, "", 0},
 	{configuration, "*.reserved-bits", 3, 96, "", 0},
 	{configuration, "*.servicetd", 3, 96, "", 0},
+	{configuration, "nvidia.cc-mode", 3, 96, "", 0},
+	{configuration, "nvidia.devtools-off", 3, 96, "", 0},
+	{configuration, "set.links", 3, 96, "", 0},
+	{configuration, "set.same-mode", 3, 96, "", 0},
 	{executables, "agent.measured", 3, 33, "", 0},
 	{executables, "guest.measured", 3, 33, "", 0},
+	{executables, "nvidia.fwid", 0, 99, "", 0},
+	{executables, "nvidia.measurements", 3, 33, "", 0},
+	{executables, "set.fleet-agreement", 0, 33, "", 0},
 	{executables, "tpm.event-log", 0, 33, "", 0},
 	{executables, "tpm.ima", 0, 33, "", 0},
 	{hardware, "*.chain", 2, 97, "", 0},
@@ -186,6 +193,7 @@ var vectorTable = []assertion{
 	{hardware, "*.signing-key", 2, 97, "", 0},
 	{hardware, "*.structure", 0, 1, "", 0},
 	{hardware, "azure.runtime-data", 2, 99, "", 0},
+	{hardware, "set.topology", 2, 97, "", 0},
 	{hardware, "tdx.module-identity", 2, 96, "", 0},
 	{hardware, "tdx.seam", 2, 96, "", 0},
 	{hardware, "tdx.tcb-status", 2, 96, "UpToDate", 32},
@@ -199,9 +207,13 @@ var vectorTable = []assertion{
 	{instanceIdentity, "binding.challenge", 0, 99, "", 0},
 	{instanceIdentity, "binding.possession", 0, 99, "", 0},
 	{instanceIdentity, "binding.seal", 0, 99, "", 0},
+	{instanceIdentity, "nvidia.identity", 2, 97, "", 0},
 	{instanceIdentity, "set.device-unique", 2, 96, "", 0},
+	{instanceIdentity, "set.same-nonce", 0, 99, "", 0},
 	{instanceIdentity, "tpm.ak-bound", 2, 97, "", 0},
 	{instanceIdentity, "tpm.ek-chain", 0, 97, "", 0},
+	{runtimeOpaque, "nvidia.cc-mode", 2, 96, "", 0},
+	{runtimeOpaque, "nvidia.devtools-off", 2, 96, "", 0},
 	{runtimeOpaque, "sevsnp.debug-off", 2, 96, "", 0},
 	{runtimeOpaque, "tdx.debug-off", 2, 96, "", 0},
 }

@@ -219,6 +219,7 @@ func TestEARVector(t *testing.T) {
 // claims whose value is for a policy to judge. A new format decides for each of its claims.
 func TestEARSpeaksOfEveryClaim(t *testing.T) {
 	forPolicies := []string{
+		"nvidia.driver-rim", "nvidia.firmware", "nvidia.mode", "nvidia.vbios-rim", "set.count",
 		"sevsnp.committed-tcb", "sevsnp.host-data", "sevsnp.id-block", "sevsnp.launch-tcb", "sevsnp.measurement", "sevsnp.mitigations",
 		"sevsnp.platform-info", "sevsnp.product", "sevsnp.tcb", "sevsnp.vmpl",
 		"tdx.advisories", "tdx.collateral", "tdx.measurement", "tdx.mr-config", "tdx.tcb-date", "tdx.xfam",
