@@ -42,6 +42,7 @@ type appraisal struct {
 	proof  proof
 	who    identity // unverified; of a proven chain
 	items  []item
+	listed canon.Digest // of the items that speak of revocation, in their order
 	rims   []source
 	needs  []attest.Need
 }
@@ -50,7 +51,7 @@ type appraisal struct {
 // nonce must be.
 func Appraise(comp attest.Component, subject string, c *attest.Case, asked attest.Asked, set *claim.Set) attest.Finding {
 	a := &appraisal{c: c, set: set, subject: subject}
-	u, chain, err := read(comp)
+	u, chain, err := read(comp, c.Memory)
 	if err != nil {
 		set.Contradict("nvidia.structure", subject, "", claim.Because(claim.Malformed, "%v", err))
 		return attest.Finding{Format: Format}
@@ -81,43 +82,43 @@ func Needs(comp attest.Component, subject string, roots attest.Roots) []attest.N
 }
 
 // read takes a component apart. A chain that is no PEM is a malformed component; none is evidence that is missing.
-func read(comp attest.Component) (u attest.Unverified[Report], chain [][]byte, err error) {
+func read(comp attest.Component, m *attest.Memory) (u attest.Unverified[Report], chain pemChain, err error) {
 	want := map[string]Kind{MediaTypeGPU: GPU, MediaTypeSwitch: Switch}[comp.MediaType]
 	order := []string{PartReport, PartChain, PartArch}
 	for _, p := range comp.Parts {
 		i := slices.Index(order, p.Name)
 		if i < 0 {
-			return u, nil, fmt.Errorf("part %s, want %s, then at most %s and %s", attest.Printable(p.Name), PartReport, PartChain, PartArch)
+			return u, chain, fmt.Errorf("part %s, want %s, then at most %s and %s", attest.Printable(p.Name), PartReport, PartChain, PartArch)
 		}
 		order = order[i+1:]
 	}
 	raw, ok := comp.Part(PartReport)
 	if !ok {
-		return u, nil, fmt.Errorf("no part %q", PartReport)
+		return u, chain, fmt.Errorf("no part %q", PartReport)
 	}
 	if u, err = Parse(raw); err != nil {
-		return u, nil, err
+		return u, chain, err
 	}
 	if got := u.Peek().Kind; got != want {
-		return u, nil, fmt.Errorf("the report is of a %s, the component is a %s", got, want)
+		return u, chain, fmt.Errorf("the report is of a %s, the component is a %s", got, want)
 	}
 	if text, ok := comp.Part(PartChain); ok {
-		chain, err = splitPEM(text)
+		chain = attest.Remember(m, canon.Hash("nvidia/pem/v1", text), func() pemChain { return splitPEM(text) })
 	}
-	return u, chain, err
+	return u, chain, chain.fault
 }
 
 // judgeChain proves the descent of the device's key, whose certificates come with the report.
-func (a *appraisal) judgeChain(chain [][]byte, comp attest.Component) {
+func (a *appraisal) judgeChain(chain pemChain, comp attest.Component) {
 	a.as = anchors(a.c.Roots, a.c.Memory)
-	if chain == nil {
+	if chain.ders == nil {
 		a.proof = proof{fault: "none"}
 		a.set.Unknown("nvidia.chain", a.subject, claim.Because(claim.EvidenceMissing, "the certificates of the device did not come with its report"))
 		a.needs = append(a.needs, attest.Need{Kind: PartChain, For: a.subject, Why: "the certificates of the device, which its driver has"})
 		return
 	}
 	roots := a.c.Roots.Digest()
-	a.proof = attest.Remember(a.c.Memory, canon.Hash("nvidia/proof/v1", append([][]byte{roots[:]}, chain...)...), func() proof { return prove(chain, a.as.device) })
+	a.proof = attest.Remember(a.c.Memory, canon.Hash("nvidia/proof/v1", roots[:], chain.digest[:]), func() proof { return prove(chain.ders, a.as.device) })
 	p := &a.proof
 	if arch, ok := comp.Part(PartArch); p.fault == "" && ok && string(arch) != p.family.arch {
 		*p = proof{code: claim.Mismatch, fault: fmt.Sprintf("the file calls the device %s, its certificates are of %s", attest.Printable(string(arch)), p.family.arch)}
@@ -279,7 +280,7 @@ func (a *appraisal) fabric(mode string) *attest.Fabric {
 	for _, pdi := range r.gpuPDIs() {
 		f.GPUs = append(f.GPUs, bytes.Clone(pdi[:]))
 	}
-	var all []byte
+	all := make([]byte, 0, len(r.Measurements)*MeasurementSize)
 	for _, m := range r.Measurements {
 		all = append(all, m[:]...)
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,34 +100,42 @@ const (
 	pemEnd   = "-----END CERTIFICATE-----"
 )
 
+// pemChain is a chain taken apart; digest names it by its certificates.
+type pemChain struct {
+	ders   [][]byte
+	digest canon.Digest
+	fault  error
+}
+
 // splitPEM returns the certificates of a chain. Between and behind them white space may stand, and the zero bytes of a
 // buffer that was longer; nothing else.
-func splitPEM(text []byte) (ders [][]byte, err error) {
+func splitPEM(text []byte) (c pemChain) {
 	if len(text) > MaxChain {
-		return nil, fmt.Errorf("certificate chain: %d bytes, at most %d", len(text), MaxChain)
+		return pemChain{fault: fmt.Errorf("certificate chain: %d bytes, at most %d", len(text), MaxChain)}
 	}
 	rest := string(bytes.TrimRight(text, "\x00 \t\r\n"))
 	for rest = strings.TrimLeft(rest, " \t\r\n"); rest != ""; rest = strings.TrimLeft(rest, " \t\r\n") {
 		body, ok := strings.CutPrefix(rest, pemBegin)
 		if !ok {
-			return nil, fmt.Errorf("certificate chain: something else than a certificate stands behind certificate %d", len(ders))
+			return pemChain{fault: fmt.Errorf("certificate chain: something else than a certificate stands behind certificate %d", len(c.ders))}
 		}
 		if body, rest, ok = strings.Cut(body, pemEnd); !ok {
-			return nil, fmt.Errorf("certificate chain: certificate %d does not end", len(ders)+1)
+			return pemChain{fault: fmt.Errorf("certificate chain: certificate %d does not end", len(c.ders)+1)}
 		}
 		der, err := base64.StdEncoding.Strict().DecodeString(body) // which passes over line ends
 		if err != nil {
-			return nil, fmt.Errorf("certificate chain: certificate %d is not base64", len(ders)+1)
+			return pemChain{fault: fmt.Errorf("certificate chain: certificate %d is not base64", len(c.ders)+1)}
 		}
-		if len(ders) == attest.MaxCertificates {
-			return nil, fmt.Errorf("certificate chain: more than %d certificates", attest.MaxCertificates)
+		if len(c.ders) == attest.MaxCertificates {
+			return pemChain{fault: fmt.Errorf("certificate chain: more than %d certificates", attest.MaxCertificates)}
 		}
-		ders = append(ders, der)
+		c.ders = append(c.ders, der)
 	}
-	if len(ders) == 0 {
-		return nil, fmt.Errorf("certificate chain: no certificate")
+	if len(c.ders) == 0 {
+		return pemChain{fault: errors.New("certificate chain: no certificate")}
 	}
-	return ders, nil
+	c.digest = canon.Hash("nvidia/chain/v1", c.ders...)
+	return c
 }
 
 // proof says whether a device's key descends from a trusted root. It is true at any time; window says when it may be used.

@@ -133,9 +133,7 @@ func (a *appraisal) findManifest(s *source) {
 			one.fault = claim.Because(claim.CollateralRefused, "the manifest of %s %s is not used: %s lapsed at %s, judged at %s", s.name, s.version, attest.Printable(p.window.Last), p.window.Until, a.c.At)
 		default:
 			one.found = true
-			needs := len(a.needs)
 			one.standing = a.chainStanding(p.certs, 0)
-			a.needs = a.needs[:needs] // those of the manifest that is taken come below
 			if one.standing.revoked() {
 				one.fault = claim.Because(claim.CollateralRefused, "the manifest of %s %s is not used: %s", s.name, s.version, one.standing.why)
 			}
@@ -144,9 +142,7 @@ func (a *appraisal) findManifest(s *source) {
 	}
 	if len(usable) > 0 {
 		*s = slices.MaxFunc(usable, func(x, y source) int { return a.better(x, y) })
-		if s.found {
-			s.standing = a.chainStanding(s.rim.certs, 0)
-		}
+		a.needs = append(a.needs, s.standing.needs...)
 		return
 	}
 	switch where := rimService + s.rimID; {

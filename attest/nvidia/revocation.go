@@ -20,6 +20,7 @@ type item struct {
 
 // sortCollateral reads the items that this room uses; manifests are read where one is looked for.
 func (a *appraisal) sortCollateral() {
+	var listed []byte
 	for _, c := range a.c.Collateral {
 		it := item{Collateral: c}
 		switch c.Kind {
@@ -44,17 +45,25 @@ func (a *appraisal) sortCollateral() {
 			continue
 		}
 		a.items = append(a.items, it)
+		if c.Kind != attest.KindNVIDIARIM {
+			listed = append(listed, it.digest[:]...)
+		}
 	}
+	a.listed = canon.Sum(listed)
 }
 
 // standing is what is known of one certificate, or of all of a chain.
 type standing struct {
 	sources []string      // consulted: nvidia-ocsp, nvidia-crl
-	window  attest.Window // in which they speak; empty Until: none consulted
+	window  attest.Window // in which they speak
 	why     claim.Reason  // empty: not revoked
+	needs   []attest.Need // what would say more
 }
 
 func (s standing) revoked() bool { return s.why.Code() == revoked || s.why.Code() == hold }
+
+// maxTime is later than any date of a certificate.
+const maxTime = canon.Time(1<<62 - 1)
 
 // chainStanding consults OCSP answers and revocation lists for each certificate of a chain but the root, from the one at
 // first on. A revoked one outweighs all that is missing.
@@ -66,6 +75,7 @@ func (a *appraisal) chainStanding(certs []*x509.Certificate, first int) (all sta
 			all.sources = append(all.sources, s.sources...)
 			all.window = all.window.And(s.window)
 		}
+		all.needs = append(all.needs, s.needs...)
 		if all.why == "" || s.revoked() && !all.revoked() {
 			all.why = s.why
 		}
@@ -73,80 +83,98 @@ func (a *appraisal) chainStanding(certs []*x509.Certificate, first int) (all sta
 	return all
 }
 
-// maxTime is later than any date of a certificate.
-const maxTime = canon.Time(1<<62 - 1)
+// word is what one item says of a certificate, at any time; window says when it may be listened to.
+type word struct {
+	source  string // nvidia-ocsp, nvidia-crl
+	fault   string // why it is not listened to at all; empty: its issuer signed it
+	window  attest.Window
+	unknown bool // the responder knows no such certificate
+	revoked bool
+	hold    bool       // revoked for the time being
+	since   canon.Time // of a revocation; zero: it does not say
+}
 
-// certificateStanding looks for the word of an issuer about a certificate that is good now. The same word of two sources
-// counts once; that it is revoked outweighs that it is not.
+// words returns what the items say of a certificate of an issuer.
+func (a *appraisal) words(c, issuer *x509.Certificate) []word {
+	key := canon.Hash("nvidia/words/v1", issuer.Raw, c.Raw, a.listed[:])
+	return attest.Remember(a.c.Memory, key, func() (words []word) {
+		for _, it := range a.items {
+			switch it.Kind {
+			case attest.KindNVIDIAOCSP:
+				answer := it.ocsp.about(c, issuer)
+				if answer == nil {
+					continue
+				}
+				signed := it.ocsp.verify(issuer)
+				w := word{source: "nvidia-ocsp", fault: signed.fault, window: answer.spoken(signed.window), unknown: bool(answer.Unknown)}
+				if w.fault == "" && answer.NextUpdate.IsZero() {
+					w.fault = "it has no nextUpdate"
+				}
+				if !w.unknown && !bool(answer.Good) {
+					w.revoked, w.hold, w.since = true, answer.Revoked.Reason == certificateHold, canon.At(answer.Revoked.Time)
+				}
+				words = append(words, w)
+			case attest.KindNVIDIACRL:
+				if it.issuer != string(issuer.RawSubject) {
+					continue
+				}
+				l := attest.ReadCRL(it.Data, issuer, []string{c.SerialNumber.Text(16)})
+				words = append(words, word{source: "nvidia-crl", fault: l.Fault, window: l.Window, revoked: l.Revoked != nil, hold: l.Held != nil})
+			}
+		}
+		return words
+	})
+}
+
+// certificateStanding looks for the word of an issuer about a certificate that is good now. That it is revoked outweighs
+// that it is not; of several good words the one that lasts longest counts.
 func (a *appraisal) certificateStanding(c, issuer *x509.Certificate) (s standing) {
+	good := false
+	var refused *word
+	for _, w := range a.words(c, issuer) {
+		switch current := w.fault == "" && w.window.From <= a.c.At && a.c.At <= w.window.Until; {
+		case !current || w.unknown:
+			if refused == nil {
+				refused = &w
+			}
+		case w.revoked:
+			return standing{why: w.revocation(attest.Printable(c.Subject.CommonName))}
+		case !good || w.window.Until > s.window.Until:
+			good, s.sources, s.window = true, []string{w.source}, w.window
+		}
+	}
+	if good {
+		return s
+	}
 	name := attest.Printable(c.Subject.CommonName)
-	s.why = claim.Because(claim.CollateralMissing, "neither an OCSP answer nor a revocation list says whether %s is revoked", name)
-	refuse := func(format string, args ...any) {
-		if s.why.Code() == claim.CollateralMissing {
-			s.why = claim.Because(claim.CollateralRefused, format, args...)
-		}
-	}
-	good := func(source string, w attest.Window) {
-		if s.sources == nil || w.Until > s.window.Until {
-			s.sources, s.window, s.why = []string{source}, w, ""
-		}
-	}
-	at := a.c.At
-	serial := c.SerialNumber.Text(16)
-	for _, it := range a.items {
-		switch it.Kind {
-		case attest.KindNVIDIAOCSP:
-			answer := it.ocsp.about(c, issuer)
-			if answer == nil {
-				continue
-			}
-			signed := attest.Remember(a.c.Memory, canon.Hash("nvidia/ocsp-signed/v1", issuer.Raw, it.digest[:]), func() signedOCSP { return it.ocsp.verify(issuer) })
-			w := answer.spoken(signed.window)
-			switch {
-			case signed.fault != "":
-				refuse("the OCSP answer about %s is not used: %s", name, signed.fault)
-			case answer.NextUpdate.IsZero():
-				refuse("the OCSP answer about %s is not used: it has no nextUpdate", name)
-			case at < w.From:
-				refuse("the OCSP answer about %s is not used: %s is from %s, judged at %s", name, attest.Printable(w.First), w.From, at)
-			case at > w.Until:
-				refuse("the OCSP answer about %s is not used: %s lapsed at %s, judged at %s", name, attest.Printable(w.Last), w.Until, at)
-			case bool(answer.Unknown):
-				refuse("the responder does not know %s", name)
-			case bool(answer.Good):
-				good("nvidia-ocsp", w)
-			case answer.Revoked.Reason == certificateHold:
-				return standing{why: claim.Because(hold, "NVIDIA suspended %s at %s (certificateHold)", name, canon.At(answer.Revoked.Time))}
-			default:
-				return standing{why: claim.Because(revoked, "NVIDIA revoked %s at %s", name, canon.At(answer.Revoked.Time))}
-			}
-		case attest.KindNVIDIACRL:
-			if it.issuer != string(issuer.RawSubject) {
-				continue
-			}
-			l := attest.Remember(a.c.Memory, canon.Hash("nvidia/crl/v1", issuer.Raw, it.digest[:], []byte(serial)), func() attest.CRL {
-				return attest.ReadCRL(it.Data, issuer, []string{serial})
-			})
-			switch {
-			case l.Fault != "":
-				refuse("the revocation list of %s is not used: %s", attest.Printable(issuer.Subject.CommonName), l.Fault)
-			case at < l.Window.From:
-				refuse("the revocation list of %s is not used: it was issued at %s, judged at %s", attest.Printable(issuer.Subject.CommonName), l.Window.From, at)
-			case at > l.Window.Until:
-				refuse("the revocation list of %s is not used: it lapsed at %s, judged at %s", attest.Printable(issuer.Subject.CommonName), l.Window.Until, at)
-			case len(l.Held) > 0:
-				return standing{why: claim.Because(hold, "NVIDIA suspended %s (certificateHold)", name)}
-			case len(l.Revoked) > 0:
-				return standing{why: claim.Because(revoked, "NVIDIA revoked %s", name)}
-			default:
-				good("nvidia-crl", l.Window)
-			}
-		}
-	}
-	if s.why != "" {
-		a.needs = append(a.needs, attest.Need{Kind: attest.KindNVIDIAOCSP, For: a.subject, Source: OCSPURL(c, issuer), Why: "whether " + name + " is revoked"})
+	s.needs = []attest.Need{{Kind: attest.KindNVIDIAOCSP, For: a.subject, Source: OCSPURL(c, issuer), Why: "whether " + name + " is revoked"}}
+	switch w := refused; {
+	case w == nil:
+		s.why = claim.Because(claim.CollateralMissing, "neither an OCSP answer nor a revocation list says whether %s is revoked", name)
+	case w.fault != "":
+		s.why = claim.Because(claim.CollateralRefused, "the %s about %s is not used: %s", what[w.source], name, w.fault)
+	case a.c.At < w.window.From:
+		s.why = claim.Because(claim.CollateralRefused, "the %s about %s is not used: %s is %s, judged at %s", what[w.source], name, attest.Printable(w.window.First), w.window.From, a.c.At)
+	case a.c.At > w.window.Until:
+		s.why = claim.Because(claim.CollateralRefused, "the %s about %s is not used: %s lapsed at %s, judged at %s", what[w.source], name, attest.Printable(w.window.Last), w.window.Until, a.c.At)
+	default:
+		s.why = claim.Because(claim.CollateralRefused, "the responder does not know %s", name)
 	}
 	return s
+}
+
+var what = map[string]string{"nvidia-ocsp": "OCSP answer", "nvidia-crl": "revocation list"}
+
+// revocation is the reason that a word gives.
+func (w word) revocation(name string) claim.Reason {
+	since := ""
+	if w.since != 0 {
+		since = " at " + w.since.String()
+	}
+	if w.hold {
+		return claim.Because(hold, "NVIDIA suspended %s%s (certificateHold)", name, since)
+	}
+	return claim.Because(revoked, "NVIDIA revoked %s%s", name, since)
 }
 
 // judgeRevocation says whether a certificate of the device's chain is revoked, or one of the manifests that it is judged
@@ -157,6 +185,7 @@ func (a *appraisal) judgeRevocation() {
 		return
 	}
 	all := a.chainStanding(a.proof.certs, 1)
+	a.needs = append(a.needs, all.needs...)
 	for _, s := range a.rims {
 		if !s.found {
 			continue
