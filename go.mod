@@ -7,6 +7,7 @@ toolchain go1.26.8
 godebug default=go1.26
 
 require (
+	github.com/NVIDIA/go-nvml v0.13.4-1
 	github.com/go-json-experiment/json v1.27.2
 	github.com/google/go-configfs-tsm v0.3.3
 	github.com/google/go-sev-guest v0.15.0

@@ -6,7 +6,7 @@
 // check the promise; wait for the verdict. Session keys are made in memory and covered by the evidence. They end with the
 // process, after [MaxKeyLife], at a reject, an eviction, a reboot (another boot id, or another count of a TPM) and on
 // request; the next keys are sealed by the next round's evidence. Where the machine has a TPM, the verifier activates its
-// key first.
+// key first. Where it has confidential GPUs, they take no work before a verdict accepts the machine.
 //
 // Clock, waiting and randomness are arguments. What the agent believes of a verdict is its signature; recomputing it is
 // what audit does.
@@ -36,6 +36,7 @@ type Config struct {
 	Server     *client.Client                       // with the node's credential
 	Log        ledger.Source                        // the server's log; its tiles prove that checkpoints continue each other
 	Devices    []Device                             // of this machine; one of them seals the bundles
+	GPUs       GPUs                                 // of this machine; nil: none
 	Executable canon.Digest                         // SHA-256 of the agent itself
 	BootID     func() (string, error)               // read before every round
 	Interval   time.Duration                        // longest time between two rounds; zero: DefaultInterval
@@ -72,6 +73,8 @@ type Agent struct {
 	counted string   // what the TPM counted when the session keys were drawn
 	// activated is whether the verifier activated the TPM's key since the agent or the machine began.
 	activated bool
+	gated     bool // whether this agent closed or opened the GPUs yet
+	ready     bool // whether they are open
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -171,6 +174,11 @@ func (a *Agent) round(ctx context.Context) error {
 	if err := a.activate(ctx); err != nil {
 		return err
 	}
+	if !a.gated {
+		if err := a.gate(false); err != nil {
+			return err
+		}
+	}
 	for n := 1; ; n++ {
 		err := a.answer(ctx)
 		// Another challenge helps where this one was burned by a submission whose answer was lost, or ran out.
@@ -234,7 +242,7 @@ func (a *Agent) answer(ctx context.Context) error {
 	}
 	bundle, err := Collect(a.c.Devices, a.session.keys, ch.Challenge.Digest(), attest.Statement{
 		Type: attest.StatementType, Agent: a.c.Executable, BootID: a.session.boot, Checkpoint: ch.Checkpoint,
-	})
+	}, a.gpus()...)
 	if err != nil {
 		return fmt.Errorf("collect evidence: %w", err)
 	}
@@ -392,7 +400,7 @@ func (a *Agent) learn(r client.Result, evidence canon.Digest, promise ledger.Pro
 	if d.Outcome == client.Reject {
 		a.drop("reject")
 	}
-	return nil
+	return a.obey(d.Outcome)
 }
 
 // kept tells whether the promised entry is the evidence: the promise itself names a salted commitment alone.

@@ -45,7 +45,8 @@ type world struct {
 	boot   string
 	dir    string
 	tsm    *faketsm.Provider
-	tpm    *fakeTPM // nil: the machine has none
+	tpm    *fakeTPM  // nil: the machine has none
+	gpus   *fakeGPUs // nil: the machine has none
 	server *fakeserver.Server
 	agent  *agent.Agent
 	log    bytes.Buffer
@@ -90,8 +91,12 @@ func (w *world) join() {
 	if w.tpm != nil {
 		devices = append(devices, w.tpm)
 	}
+	var gpus agent.GPUs
+	if w.gpus != nil {
+		gpus = w.gpus
+	}
 	w.agent, err = agent.New(agent.Config{
-		Node: node, Store: store, Server: c, Log: c.Mirror(), Devices: devices,
+		Node: node, Store: store, Server: c, Log: c.Mirror(), Devices: devices, GPUs: gpus,
 		Executable: canon.Sum([]byte("the agent")), BootID: func() (string, error) { return w.boot, nil },
 		Random: rand.NewChaCha8([32]byte{byte(len(w.server.Bundles))}), Now: w.clock,
 		After: func(d time.Duration) <-chan time.Time {

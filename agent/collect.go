@@ -20,9 +20,25 @@ type Device interface {
 // LabelStatement is the label of the statement's component.
 const LabelStatement = "agent"
 
-// Collect makes the bundle that answers a challenge N under the given keys: the agent's statement first, then the devices
-// in their order, the seal last, since it covers all before it.
-func Collect(devices []Device, keys attest.Keys, challenge canon.Digest, statement attest.Statement) (attest.Bundle, error) {
+// Collect makes the bundle that answers a challenge N under the given keys: the agent's statement first, with what the driver
+// says of its GPUs, then GPUs and switches, then the devices in their order, the seal last, since it covers all before it.
+func Collect(devices []Device, keys attest.Keys, challenge canon.Digest, statement attest.Statement, gpus ...GPUs) (attest.Bundle, error) {
+	seal := sealing(devices)
+	if seal < 0 {
+		return attest.Bundle{}, errors.New("no CPU TEE and no TPM: nothing can seal the evidence")
+	}
+	nonce := attest.DeviceNonce(challenge, keys.Digest())
+	var beside []attest.Component
+	for _, g := range gpus {
+		e, err := g.Take(nonce)
+		if err != nil {
+			return attest.Bundle{}, err
+		}
+		if e.NVML != nil {
+			statement.NVML = e.NVML
+		}
+		beside = append(beside, e.Components...)
+	}
 	said, err := canon.Marshal(statement)
 	if err != nil {
 		return attest.Bundle{}, err
@@ -31,11 +47,7 @@ func Collect(devices []Device, keys attest.Keys, challenge canon.Digest, stateme
 		Class: attest.ClassStatement, MediaType: attest.StatementMediaType, Label: LabelStatement,
 		Parts: []attest.Part{{Name: attest.PartStatement, Data: said}},
 	}}}
-	seal := sealing(devices)
-	if seal < 0 {
-		return attest.Bundle{}, errors.New("no CPU TEE and no TPM: nothing can seal the evidence")
-	}
-	nonce := attest.DeviceNonce(challenge, keys.Digest())
+	b.Components = append(b.Components, beside...)
 	for i, d := range devices {
 		if i == seal {
 			continue

@@ -1,9 +1,12 @@
 // Package device is where the agent touches the machine: the report interface of the kernel's Trusted Security Manager
-// (configfs-tsm), the TPM with its logs, the boot id, its own executable.
+// (configfs-tsm), the TPM with its logs, NVIDIA's driver, the boot id, its own executable.
 //
 // The root of configfs-tsm is a setting, so that a test's file system can stand in for the kernel; [NewTSM] also takes
 // any configfsi.Client, so that a demonstration needs no file system at all. What is read is returned as received:
 // judging it is the verifier's part, and a host that lies is found out there.
+//
+// The binding of NVIDIA's library takes cgo, and stands here alone, under the build tag nvml. Without it every question to
+// GPUs is answered by [ErrNoNVML].
 package device
 
 import (

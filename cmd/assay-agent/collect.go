@@ -41,8 +41,12 @@ challenge: 64 hex digits. The session keys are drawn for this bundle and forgott
 		if err != nil {
 			return err
 		}
+		var gpus []agent.GPUs
+		if g, ok := devices.openGPUs(); ok {
+			gpus = append(gpus, g)
+		}
 		bundle, err := agent.Collect(devices.open(), session.Keys(), challenge,
-			attest.Statement{Type: attest.StatementType, Agent: self, BootID: boot})
+			attest.Statement{Type: attest.StatementType, Agent: self, BootID: boot}, gpus...)
 		if err != nil {
 			return hinted(err, "assay-agent doctor says what is missing")
 		}

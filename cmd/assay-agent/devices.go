@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,13 +14,22 @@ import (
 	"github.com/assay-network/assay/agent/device"
 )
 
-// noTPM is the word for leaving the TPM alone.
-const noTPM = "none"
+// noDevice is the word for leaving a device alone.
+const noDevice = "none"
+
+// nvidiaControl is there where NVIDIA's driver is loaded.
+const nvidiaControl = "/dev/nvidiactl"
+
+// gpuCommandName names the hidden command that asks the GPU driver, in a process of its own.
+const gpuCommandName = "ask-gpus"
 
 // deviceFlags say where the machine's devices are.
 type deviceFlags struct {
 	tsm string
 	tpm device.TPMConfig // Device empty: the default, where there is no CPU TEE
+
+	nvml     string // library; empty: the linker's, where a driver is loaded and this build has NVML
+	switches string
 }
 
 func addDeviceFlags(c *cobra.Command) *deviceFlags {
@@ -27,7 +38,57 @@ func addDeviceFlags(c *cobra.Command) *deviceFlags {
 	c.Flags().StringVar(&f.tpm.Device, "tpm", "", "TPM: a device, `unix:SOCKET`, or none (default: "+device.DefaultTPM+" where there is no CPU TEE)")
 	c.Flags().StringVar(&f.tpm.EventLog, "event-log", device.DefaultEventLog, "boot log of the TPM")
 	c.Flags().StringVar(&f.tpm.IMA, "ima", device.DefaultIMA, "the kernel's list of files that it read")
+	c.Flags().StringVar(&f.nvml, "nvml", "", "library of NVIDIA's driver: a `PATH`, or none (default: libnvidia-ml.so.1 where the driver is loaded and this build has NVML)")
+	c.Flags().StringVar(&f.switches, "switches", "", "`COMMAND` that prints NVIDIA's evidence file of the switches; {nonce} in it is replaced")
 	return f
+}
+
+// wantsGPUs reports whether GPUs are to be asked.
+func (f *deviceFlags) wantsGPUs() bool {
+	if f.nvml != "" {
+		return f.nvml != noDevice
+	}
+	return device.HasNVML && f.driver()
+}
+
+// driver reports whether NVIDIA's driver is loaded.
+func (f *deviceFlags) driver() bool {
+	_, err := os.Stat(nvidiaControl)
+	return err == nil
+}
+
+// openGPUs returns the GPUs that are to be asked, if any are.
+func (f *deviceFlags) openGPUs() (*device.GPUs, bool) {
+	if !f.wantsGPUs() {
+		return nil, false
+	}
+	return device.OpenGPUs(device.GPUConfig{
+		Command:  []string{device.DefaultExecutable, gpuCommandName, "--nvml=" + f.nvml, "--"},
+		Switches: strings.Fields(f.switches),
+	}), true
+}
+
+// gpus is openGPUs for an agent, which wants nil where there are none.
+func (f *deviceFlags) gpus() agent.GPUs {
+	if g, ok := f.openGPUs(); ok {
+		return g
+	}
+	return nil
+}
+
+// gpuCommand is the process that [device.GPUs] starts.
+func gpuCommand() *cobra.Command {
+	c := &cobra.Command{Use: gpuCommandName, Hidden: true, Short: "Ask the GPU driver one question, for the agent"}
+	path := c.Flags().String("nvml", "", "library")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := device.AnswerGPU(device.OpenNVML(*path), args, c.OutOrStdout())
+		if err != nil {
+			fmt.Fprintln(c.ErrOrStderr(), err) // the agent that asked says the rest
+			return failure{err, exitRejected, ""}
+		}
+		return nil
+	}
+	return c
 }
 
 // tee reports whether the kernel gives out reports of a CPU TEE.
@@ -41,7 +102,7 @@ func (f *deviceFlags) tee() bool {
 func (f *deviceFlags) openTPM() (device.TPM, bool) {
 	config := f.tpm
 	switch {
-	case config.Device == noTPM, config.Device == "" && f.tee():
+	case config.Device == noDevice, config.Device == "" && f.tee():
 		return device.TPM{}, false
 	case config.Device == "":
 		config.Device = device.DefaultTPM

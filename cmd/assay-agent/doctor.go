@@ -8,16 +8,20 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/agent"
 	"github.com/assay-network/assay/agent/device"
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/nvidia"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
 )
 
 func doctorCommand() *cobra.Command {
@@ -38,6 +42,7 @@ out is its job.`,
 			tier = "H2 CPU TEE attested"
 		}
 		d.tpm(devices)
+		d.gpus(devices)
 		d.host()
 		d.joined(c.Context(), *state)
 		_, err := fmt.Fprintf(d.out, "hardware tier in reach: %s\n", tier)
@@ -112,7 +117,7 @@ func (d doctor) tpm(devices *deviceFlags) {
 	t, ok := devices.openTPM()
 	if !ok {
 		why := "there is none at " + device.DefaultTPM
-		if devices.tpm.Device == noTPM || devices.tee() {
+		if devices.tpm.Device == noDevice || devices.tee() {
 			why = "left alone: name one with --tpm to show it too"
 		}
 		d.ok("TPM", "%s", why)
@@ -154,6 +159,60 @@ func (d doctor) tpm(devices *deviceFlags) {
 		d.missing("file list", fmt.Errorf("more than %d bytes", device.MaxIMAInBundle), "measure fewer files, or restart this machine: a list beyond that is not sent")
 	default:
 		d.missing("file list", errors.New("no such file, or empty"), "boot with ima_policy=tcb, or name the list with --ima")
+	}
+}
+
+// gpus looks at the GPUs that the agent would ask. On confidential ones it takes reports, under a nonce that nobody asked for.
+func (d doctor) gpus(devices *deviceFlags) {
+	g, ok := devices.openGPUs()
+	switch {
+	case !ok && devices.nvml == noDevice:
+		d.ok("GPU", "left alone")
+		return
+	case !ok && !devices.driver():
+		d.ok("GPU", "no driver of NVIDIA's is loaded")
+		return
+	case !ok || !device.HasNVML:
+		d.missing("GPU", device.ErrNoNVML, "CGO_ENABLED=1 go build -tags nvml ./cmd/assay-agent")
+		return
+	}
+	s, err := g.Status()
+	if err != nil {
+		d.missing("GPU", err, "install NVIDIA's driver, load it, and run as root: nvidia-smi must list the GPUs")
+		return
+	}
+	for i, gpu := range s.GPUs {
+		d.ok(fmt.Sprintf("GPU %d", i), "%s, %s, driver %s", gpu.Name, gpu.UUID, gpu.Driver)
+	}
+	if s.NVML == nil || s.NVML.CCFeature == 0 && s.NVML.MultiGPUMode == 0 {
+		d.missing("GPU reports", errors.New("CC off"), "start this machine with the GPUs in confidential mode: the host sets it with nvidia_gpu_tools.py --set-cc-mode=on")
+		return
+	}
+	n := s.NVML
+	d.ok("GPU settings", "capable %d, environment %d, CC %d, DevTools %d, multi-GPU mode %d", n.Capable, n.Environment, n.CCFeature, n.DevToolsMode, n.MultiGPUMode)
+	var nonce canon.Digest
+	if _, err := rand.Read(nonce[:]); err != nil {
+		d.missing("GPU reports", err, "the kernel gives no randomness")
+		return
+	}
+	e, err := g.Take(nonce)
+	if err != nil {
+		d.missing("GPU reports", err, "the driver refuses reports: look into the kernel's log for NVRM, and restart the machine")
+		return
+	}
+	roots, err := attest.NewRoots(nvidia.VendorRoots()...)
+	if err != nil {
+		d.missing("GPU reports", err, "use another build of the agent")
+		return
+	}
+	for _, c := range e.Components {
+		var unused claim.Set
+		f := nvidia.Appraise(c, c.Label, &attest.Case{Roots: roots, At: canon.At(time.Now())}, attest.Asked{ReportData: nonce[:]}, &unused)
+		if len(f.Identities) == 0 {
+			d.missing(c.Label, errors.New("its certificates are not NVIDIA's"), "a verifier will refuse it: assay verify says why")
+			continue
+		}
+		d.ok(c.Label, "%s", f.Identities[0])
 	}
 }
 

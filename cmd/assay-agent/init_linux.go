@@ -78,7 +78,7 @@ func guest(ctx context.Context, console io.Writer, say func(string, ...any)) err
 	if err := errors.Join(store.Prepare(), store.SaveNode(node)); err != nil {
 		return err
 	}
-	a, err := newAgent(guestState, []agent.Device{device.OpenTSM(device.DefaultTSM)}, agent.DefaultInterval, logger)
+	a, err := newAgent(guestState, []agent.Device{device.OpenTSM(device.DefaultTSM)}, nil, agent.DefaultInterval, logger)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ begins a round at once. With --once it does one round, prints the verdict and it
 	c.MarkFlagsMutuallyExclusive("once", "metrics")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-		a, err := newAgent(*state, devices.open(), *interval, logger)
+		a, err := newAgent(*state, devices.open(), devices.gpus(), *interval, logger)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func forward(ctx context.Context, signals <-chan os.Signal, requests chan<- stru
 	}
 }
 
-func newAgent(state string, devices []agent.Device, interval time.Duration, logger *slog.Logger) (*agent.Agent, error) {
+func newAgent(state string, devices []agent.Device, gpus agent.GPUs, interval time.Duration, logger *slog.Logger) (*agent.Agent, error) {
 	store := agent.OpenStore(state)
 	node, err := store.Node()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ func newAgent(state string, devices []agent.Device, interval time.Duration, logg
 		return nil, err
 	}
 	return agent.New(agent.Config{
-		Node: node, Store: store, Server: server, Log: server.Mirror(), Devices: devices, Executable: self,
+		Node: node, Store: store, Server: server, Log: server.Mirror(), Devices: devices, GPUs: gpus, Executable: self,
 		BootID:   func() (string, error) { return device.BootID(device.DefaultBootID) },
 		Interval: interval, Random: rand.Reader, Now: time.Now, After: time.After, Logger: logger,
 	})

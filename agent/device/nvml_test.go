@@ -1,0 +1,89 @@
+//go:build nvml
+
+package device_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/assay-network/assay/agent/device"
+	"github.com/assay-network/assay/attest"
+)
+
+// standIn compiles the stand-in for NVIDIA's library.
+func standIn(t *testing.T, flags ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("no stand-in for the driver's library: gcc is not installed")
+	}
+	header, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}/pkg/nvml", "github.com/NVIDIA/go-nvml").Output()
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+	args := append([]string{"-shared", "-fPIC", "-w", "-I" + strings.TrimSpace(string(header)), "-o", path}, flags...)
+	if out, err := exec.Command("gcc", append(args, "testdata/nvml.c")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+func TestNVML(t *testing.T) {
+	path := standIn(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	t.Setenv("NVML_STAND_IN", os.Args[0]+" as")
+	t.Setenv("NVML_READY", ready)
+	t.Run("CC on", func(t *testing.T) {
+		t.Setenv("NVML_SETTINGS", "12100")
+		g := device.OpenGPUs(gpus("NVML", path))
+		e, err := g.Take(nonce)
+		must(t, err)
+		if e.NVML == nil || *e.NVML != (attest.NVML{Capable: 1, Environment: 2, CCFeature: 1}) {
+			t.Errorf("settings %+v", e.NVML)
+		}
+		answers(t, e, nonce, eight...)
+		must(t, g.SetReady(false))
+		must(t, g.SetReady(true))
+		if got, _ := os.ReadFile(ready); string(got) != "01" {
+			t.Errorf("ready states %q", got)
+		}
+	})
+	t.Run("every setting", func(t *testing.T) {
+		t.Setenv("NVML_SETTINGS", "12345")
+		s, err := device.OpenGPUs(gpus("NVML", path)).Status()
+		must(t, err)
+		if s.NVML == nil || *s.NVML != (attest.NVML{Capable: 1, Environment: 2, CCFeature: 3, DevToolsMode: 4, MultiGPUMode: 5}) {
+			t.Errorf("settings %+v", s.NVML)
+		}
+		if !slices.Contains(s.GPUs, device.GPU{Name: "NVIDIA H100", UUID: "GPU-7", Driver: "599.10.01"}) || len(s.GPUs) != 8 {
+			t.Errorf("GPUs %+v", s.GPUs)
+		}
+	})
+	t.Run("CC off", func(t *testing.T) {
+		t.Setenv("NVML_SETTINGS", "10000")
+		e, err := device.OpenGPUs(gpus("NVML", path)).Take(nonce)
+		must(t, err)
+		answers(t, e, nonce)
+	})
+	t.Run("a GPU that gives nothing", func(t *testing.T) {
+		t.Setenv("NVML_SETTINGS", "12100")
+		t.Setenv("NVML_STAND_IN", "false")
+		if _, err := device.OpenGPUs(gpus("NVML", path)).Take(nonce); err == nil || !strings.Contains(err.Error(), "certificates of GPU 0: certificates: GPU is lost") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("an old driver", func(t *testing.T) {
+		s, err := device.OpenGPUs(gpus("NVML", standIn(t, "-DOLD_DRIVER"))).Status()
+		must(t, err)
+		if s.NVML != nil || len(s.GPUs) != 8 {
+			t.Errorf("status %+v", s)
+		}
+	})
+	t.Run("no library", func(t *testing.T) {
+		if _, err := device.OpenGPUs(gpus("NVML", filepath.Join(t.TempDir(), "absent.so"))).Status(); err == nil || !strings.Contains(err.Error(), "no driver is installed") {
+			t.Errorf("%v", err)
+		}
+	})
+}
