@@ -137,8 +137,7 @@ type twin struct {
 }
 
 var (
-	rimClaims  = []string{"nvidia.driver-rim", "nvidia.vbios-rim", "nvidia.measurements", "nvidia.revocation", "nvidia.identity", "nvidia.fwid", "nvidia.signature"}
-	onTopology = []string{"set.topology"}
+	rimClaims = []string{"nvidia.driver-rim", "nvidia.vbios-rim", "nvidia.measurements", "nvidia.revocation", "nvidia.identity", "nvidia.fwid", "nvidia.signature"}
 )
 
 var twins = []twin{
