@@ -137,7 +137,7 @@ func (a *appraisal) judgeChain(chain pemChain, comp attest.Component) {
 	case at < p.window.From:
 		add(claim.Contradicted, claim.Because(notYetValid, "%s is valid from %s, judged at %s", attest.Printable(p.window.First), p.window.From, at))
 	case at > p.window.Until:
-		add(claim.Unknown, claim.Because(lapsed, "%s was valid until %s, judged at %s", attest.Printable(p.window.Last), p.window.Until, at))
+		add(claim.Contradicted, claim.Because(lapsed, "%s was valid until %s, judged at %s", attest.Printable(p.window.Last), p.window.Until, at))
 	default:
 		add(claim.Affirmed, "")
 	}

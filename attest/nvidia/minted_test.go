@@ -168,7 +168,7 @@ var twins = []twin{
 	{"critical extension", "nvidia.chain", contradicted, "critical extension", func(m *minted) { m.certify(mint.NVIDIAOptions{Critical: true}) }, rimClaims},
 	{"key's certificate signed with SHA-256", "nvidia.chain", contradicted, "SHA-384", func(m *minted) { m.certify(mint.NVIDIAOptions{BySHA256: true}) }, rimClaims},
 	{"key not yet valid", "nvidia.chain", contradicted, "not-yet-valid", func(m *minted) { m.certify(mint.NVIDIAOptions{NotBefore: now.AddDate(0, 0, 1)}) }, nil},
-	{"key lapsed", "nvidia.chain", unknown, "lapsed", func(m *minted) { m.certify(mint.NVIDIAOptions{NotAfter: now.AddDate(0, 0, -1)}) }, nil},
+	{"key lapsed", "nvidia.chain", contradicted, "lapsed", func(m *minted) { m.certify(mint.NVIDIAOptions{NotAfter: now.AddDate(0, 0, -1)}) }, nil},
 	// signature: the signed bits are TestEveryBitIsSigned's
 	{"report of another device", "nvidia.signature", contradicted, "bad-signature", func(m *minted) {
 		m.report = m.nv.Device("GH100", "two").Answer(nonce)
