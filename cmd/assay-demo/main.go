@@ -35,6 +35,7 @@ var chapters = []chapter{
 	{"Reports of real hardware", (*demo).realReports},
 	{"Providers join, are accepted and refused", (*demo).providers},
 	{"A machine with a TPM and no more", (*demo).bareMetal},
+	{"A machine with eight GPUs and four switches", (*demo).confidentialGPUs},
 	{"The auditor recomputes everything", (*demo).audit},
 }
 

@@ -40,8 +40,9 @@ var (
 
 // vendors are the makers of the machines.
 type vendors struct {
-	amd   *mint.AMD
-	intel *mint.Intel
+	amd    *mint.AMD
+	intel  *mint.Intel
+	nvidia *mint.NVIDIA
 }
 
 // provider is one machine that joins, and what must come of that.
@@ -153,7 +154,7 @@ const (
 
 // providers starts a verifier, lets the cast join it one by one, and holds each verdict against what it must be.
 func (d *demo) providers(ctx context.Context) (err error) {
-	v := vendors{mint.NewAMD(sevsnp.Milan), mint.NewIntel()}
+	v := vendors{amd: mint.NewAMD(sevsnp.Milan), intel: mint.NewIntel()}
 	if err := d.writeWorld(v); err != nil {
 		return err
 	}
@@ -190,21 +191,26 @@ func serve(ctx context.Context, now func() time.Time, settings server.Settings) 
 	}, nil
 }
 
-// writeWorld writes what the verifier believes: roots, reference values, and what the vendors publish.
-func (d *demo) writeWorld(v vendors) error {
+// guests lists what sound guests measure to.
+func guests() attest.References {
 	sound, domain := measure(false), register("MRTD")
 	registers := []attest.Register{}
 	for i := range 3 {
 		value := register(fmt.Sprintf("RTMR%d", i))
 		registers = append(registers, attest.Register{Index: i, Value: value[:]})
 	}
-	guests, err := canon.Marshal(attest.References{
+	return attest.References{
 		Type: attest.ReferencesType, Name: "guests of the demonstration", Source: "computed from firmware, kernel and initrd",
 		Values: []attest.Reference{
 			{Format: sevsnp.Format, Guest: "demo-guest", Measurement: sound[:], Agent: canon.Sum(agentExecutable)},
 			{Format: tdx.Format, Guest: "demo-domain", Measurement: domain[:], Registers: registers, Agent: canon.Sum(agentExecutable)},
 		},
-	})
+	}
+}
+
+// writeWorld writes what the verifier believes: roots, reference values, and what the vendors publish.
+func (d *demo) writeWorld(v vendors) error {
+	guests, err := canon.Marshal(guests())
 	if err != nil {
 		return err
 	}
