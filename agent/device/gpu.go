@@ -23,7 +23,7 @@ type GPUConfig struct {
 	// so that what the driver says is the word of the measured agent.
 	Command []string
 	// Switches is a command that prints NVIDIA's evidence file of the switches; {nonce} in it stands for the nonce in hex.
-	// Nil: there are no switches.
+	// Empty: there are no switches.
 	Switches []string
 	Patience time.Duration // for one answer; zero: GPUPatience
 }
@@ -67,7 +67,7 @@ func (g *GPUs) Take(nonce canon.Digest) (e GPUEvidence, err error) {
 		c.Label = fmt.Sprintf("%s%d", attest.ClassGPU, i)
 		e.Components = append(e.Components, c)
 	}
-	if g.c.Switches == nil {
+	if len(g.c.Switches) == 0 {
 		return e, nil
 	}
 	switches, err := g.switches(nonce)

@@ -197,6 +197,7 @@ func TestGPUs(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := gpus("fake", tc.says)
+			c.Switches = []string{} // as of an empty flag
 			if tc.switches != "" {
 				c.Switches = []string{os.Args[0], "as", tc.switches, "{nonce}"}
 			}

@@ -87,3 +87,36 @@ func TestNVML(t *testing.T) {
 		}
 	})
 }
+
+// TestGPUCheck runs the agent itself, as a machine with GPUs would.
+func TestGPUCheck(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	t.Setenv("NVML_STAND_IN", os.Args[0]+" as")
+	t.Setenv("NVML_READY", ready)
+	t.Setenv("NVML", standIn(t))
+	bin := filepath.Join(t.TempDir(), "assay-agent")
+	if out, err := exec.Command("go", "build", "-tags", "nvml", "-o", bin, "github.com/assay-network/assay/cmd/assay-agent").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("AGENT", bin)
+	for _, tc := range []struct{ name, settings, want string }{
+		{"CC off", "10000", "missing  GPU reports    CC off\n"},
+		// The stand-in's GPUs are certified by a test root, which no agent takes for NVIDIA's.
+		{"CC on", "12100", "ok       GPU settings   capable 1, environment 2, CC 1, DevTools 0, multi-GPU mode 0\nmissing  gpu0           its certificates are not NVIDIA's\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv("NVML_SETTINGS", tc.settings)
+			out, err := exec.Command("../../scripts/gpu-check").CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "ok       GPU 7          NVIDIA H100, GPU-7, driver 599.10.01\n"+tc.want) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	if _, err := os.Stat(ready); err == nil {
+		t.Error("looking at GPUs changed their ready state")
+	}
+	t.Setenv("NVML", filepath.Join(t.TempDir(), "absent.so"))
+	if out, err := exec.Command("../../scripts/gpu-check").CombinedOutput(); err == nil || !strings.Contains(string(out), "no driver is installed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
