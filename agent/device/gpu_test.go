@@ -233,6 +233,7 @@ func TestGPUsFail(t *testing.T) {
 		{"a switch command that hangs", []string{"fake", "on"}, "hung", "switches: no answer within"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // some wait for what does not come
 			c := gpus(tc.role...)
 			if tc.switches != "" {
 				c.Switches = []string{os.Args[0], "as", tc.switches, "{nonce}"}
@@ -240,7 +241,7 @@ func TestGPUsFail(t *testing.T) {
 			if strings.Contains(tc.want, "no answer") {
 				c.Patience = 200 * time.Millisecond
 				if tc.switches != "" {
-					c.Patience = 3 * time.Second // the GPUs have to answer in time
+					c.Patience = 5 * time.Second // the GPUs have to answer in time
 				}
 			}
 			if e, err := device.OpenGPUs(c).Take(nonce); err == nil || !strings.Contains(err.Error(), tc.want) {
