@@ -74,7 +74,7 @@ const (
 var shared = []string{
 	KeyExpectations, KeyReferences, KeyCertificate, KeyCRL, KeyDenyList,
 	attest.KindIntelTCBInfo, attest.KindIntelQEIdentity, attest.KindIntelPCKCRL, attest.KindIntelRootCRL, attest.KindIntelCertificate,
-	attest.KindTPMCertificate, attest.KindIMAList,
+	attest.KindTPMCertificate, attest.KindIMAList, attest.KindNVIDIARIM, attest.KindNVIDIAOCSP,
 }
 
 // Expected is what the appraisal must say of one claim. The first of a twin is the claim that it was made for.
@@ -134,7 +134,7 @@ func Load(fsys fs.FS) ([]Case, error) {
 	return cases, nil
 }
 
-// parse reads one case: header lines, an empty line, base64.
+// parse reads one case: header lines, an empty line, the evidence.
 func parse(text []byte, fsys fs.FS) (c Case, err error) {
 	header, body, ok := bytes.Cut(text, []byte("\n\n"))
 	if !ok {
@@ -180,8 +180,19 @@ func parse(text []byte, fsys fs.FS) (c Case, err error) {
 			return c, fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
+	if isText(body) {
+		c.Evidence = bytes.TrimSuffix(body, []byte("\n"))
+		return c, nil
+	}
 	c.Evidence, err = base64.StdEncoding.DecodeString(strings.ReplaceAll(string(body), "\n", ""))
 	return c, err
+}
+
+// isText reports whether evidence, with a line feed behind it or not, stands in its file as it is: one line of JSON, which no
+// base64 begins as. A bundle of many components would be a third longer otherwise.
+func isText(evidence []byte) bool {
+	line := bytes.TrimSuffix(evidence, []byte("\n"))
+	return bytes.HasPrefix(line, []byte("{")) && !bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // ParseExpected reads CLAIM[@SUBJECT] STATUS [VALUE or REASON].
@@ -225,6 +236,11 @@ func (c Case) format() []byte {
 		line("verdict", v.Policy+" "+v.Outcome.String())
 	}
 	b.WriteByte('\n')
+	if isText(c.Evidence) && !bytes.HasSuffix(c.Evidence, []byte("\n")) {
+		b.Write(c.Evidence)
+		b.WriteByte('\n')
+		return b.Bytes()
+	}
 	for text := base64.StdEncoding.EncodeToString(c.Evidence); text != ""; {
 		n := min(len(text), lineLength)
 		b.WriteString(text[:n])

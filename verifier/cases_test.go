@@ -100,6 +100,9 @@ func compareTwin(t *testing.T, c testvectors.Case, twin, base claim.Set) {
 		case is == nil:
 			// Where a component or the bundle cannot be read, it has no other claims.
 			s := twin.Find(claim.Room(was.ID)+".structure", was.Subject)
+			if s == nil && named(claim.Claim{ID: "set.count", Subject: "set"}) {
+				continue // the twin is that the component is not there
+			}
 			if b := twin.Find("bundle.structure", "node"); (s == nil || s.Status != claim.Contradicted) && b.Status != claim.Contradicted {
 				t.Errorf("%s of %s is gone", was.ID, was.Subject)
 			}

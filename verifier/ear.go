@@ -148,7 +148,7 @@ const (
 
 // assertion is one line of the table that turns claims into a trustworthiness vector. An element of a subject has the
 // worst value that a claim speaks against it with; else, if all its claims that are there are affirmed, the weakest
-// value that they affirm; else none. A claim whose interval has ended is not affirmed.
+// value that they affirm; else none. A claim whose interval has ended is not affirmed; one that does not apply says nothing.
 type assertion struct {
 	element string
 	claim   string // id; * is any room
@@ -233,7 +233,7 @@ func vector(claims claim.Set, at canon.Time) map[string]int8 {
 		for ; i < len(vectorTable) && vectorTable[i].element == element; i++ {
 			line := vectorTable[i]
 			for _, c := range claims {
-				if !line.matches(c.ID) {
+				if !line.matches(c.ID) || c.Reason.Code() == claim.NotApplicable {
 					continue
 				}
 				switch said := line.good; {
@@ -283,7 +283,8 @@ type EARFacts struct {
 //
 // where the verdict is the worse of the logged one and what the same policy says of the same claims now: evidence ages.
 // No status is better than the vector below it, so an accept by a policy that does not ask is no cover for, say, an open
-// debug interface. The result expires after [MaxEARLife], or sooner where the verdict would change.
+// debug interface. A component of a class that the policy does not name is not judged: it is contraindicated or none, and has
+// no part in the status of the whole, as a GPU has none in what a policy says of the CPU beside it. The result expires after [MaxEARLife], or sooner where the verdict would change.
 //
 // It does not check that the verdict is signed or logged, nor whether something later speaks against the node: its
 // caller, who keeps both, does.
@@ -315,13 +316,28 @@ func NewEAR(a Appraisal, f EARFacts) (EAR, error) {
 	for subject, claims := range bySubject(a.Claims) {
 		s := Submod{Vector: vector(claims, f.At), Policy: f.Result.Policy}
 		s.Status = submodStatus(verdict, s.Vector, named[subject])
-		if s.Status == TierContraindicated || s.Status == TierWarning && e.Status == TierAffirming {
+		if !judged(f.Policy, subject) {
+			if s.Status != TierContraindicated {
+				s.Status = TierNone
+			}
+		} else if s.Status == TierContraindicated || s.Status == TierWarning && e.Status == TierAffirming {
 			e.Status = s.Status
 		}
 		e.Submods[subject] = s
 	}
 	e.bind(a.Claims, f)
 	return e, nil
+}
+
+// judged reports whether a policy says anything of a subject's class. Claims about the node, its set of devices and the agent's
+// statement are always read.
+func judged(p *policy.Policy, subject string) bool {
+	class := policy.Class(claim.Class(subject))
+	switch class {
+	case policy.CPU, policy.TPM, policy.GPU, policy.Switch:
+		return slices.ContainsFunc(p.Document().Require, func(r policy.Rule) bool { return r.Of == class || r.Of == policy.Device })
+	}
+	return true
 }
 
 // worse returns the outcome that promises less.
@@ -350,7 +366,9 @@ func statusOf(outcome policy.Outcome, claims claim.Set, p *policy.Policy, open [
 	case outcome == policy.Undecided:
 		return TierNone
 	case p.Name() == "genuine", len(open) > 0,
-		slices.ContainsFunc(claims, func(c claim.Claim) bool { return c.Status == claim.Unknown && p.Refuses(c.ID) }):
+		slices.ContainsFunc(claims, func(c claim.Claim) bool {
+			return c.Status == claim.Unknown && c.Reason.Code() != claim.NotApplicable && p.Refuses(c.ID)
+		}):
 		return TierWarning
 	}
 	return TierAffirming

@@ -73,7 +73,7 @@ func TestMemoryOfAnotherTime(t *testing.T) {
 	}{
 		{"chain-last-second", "sevsnp.chain", "contradicted lapsed", "contradicted untrusted"},
 		{"crl-last-second", "sevsnp.revocation", "unknown collateral-refused", "unknown rests-on"},
-		{"tdx-chain-last-second", "tdx.chain", "unknown lapsed", "contradicted untrusted"},
+		{"tdx-chain-last-second", "tdx.chain", "contradicted lapsed", "contradicted untrusted"},
 		{"tdx-crl-last-second", "tdx.revocation", "unknown collateral-refused", "unknown rests-on"},
 		{"tdx-info-last-second", "tdx.collateral", "unknown collateral-refused", "unknown rests-on"},
 		{"tpm-ek-last-second", "tpm.ek-chain", "contradicted lapsed", "contradicted untrusted"},

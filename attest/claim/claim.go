@@ -54,6 +54,7 @@ const (
 	Mismatch          = "mismatch"           // two values that must be equal are not
 	NoExpectation     = "no-expectation"     // the appraiser was told nothing to compare with
 	NoReference       = "no-reference"       // no reference value speaks of it
+	NotApplicable     = "not-applicable"     // nothing here that it could speak of
 	NotListed         = "not-listed"         // reference values exist, and this is none of them
 	RestsOn           = "rests-on"           // a claim below it is not affirmed
 	Masked            = "masked"             // the platform was told to hide it

@@ -237,7 +237,7 @@ func (a *appraisal) judgeFirmware() {
 	case certified == nil:
 		a.set.Unknown("nvidia.fwid", a.subject, claim.Because(claim.EvidenceMissing, "the certificate of the device's key names no firmware"))
 	case !has && a.report.Kind == Switch:
-		a.set.Unknown("nvidia.fwid", a.subject, claim.Because(notInVersion, "switches report no firmware id"))
+		a.set.Unknown("nvidia.fwid", a.subject, claim.Because(claim.NotApplicable, "switches report no firmware id"))
 	case !has:
 		a.set.Unknown("nvidia.fwid", a.subject, claim.Because(claim.EvidenceMissing, "the report has no firmware id, as those of drivers before 550"))
 	case !bytes.Equal(stated, certified):

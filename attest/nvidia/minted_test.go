@@ -108,7 +108,7 @@ func TestSoundDevices(t *testing.T) {
 				case c.Status == affirmed:
 				case c.ID == "set.topology" || c.ID == "set.fleet-agreement" || c.ID == "set.links":
 				case c.ID == "nvidia.fwid" && chip == "LS_10":
-					want(t, set, c.ID, subject, unknown, "not-in-version")
+					want(t, set, c.ID, subject, unknown, "not-applicable")
 				default:
 					t.Errorf("%s of %s is %s (%s)", c.ID, c.Subject, c.Status, c.Reason)
 				}

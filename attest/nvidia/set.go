@@ -148,7 +148,7 @@ func (s set) fleet() claim.Claim {
 		basis = append(basis, m.signature())
 	}
 	if !compared {
-		return s.unknown(id, claim.Because(claim.NoReference, "no two GPUs here are alike"))
+		return s.unknown(id, claim.Because(claim.NotApplicable, "no two GPUs here are alike"))
 	}
 	return s.affirm(id, "", basis)
 }
@@ -181,7 +181,7 @@ func (s set) topology() claim.Claim {
 	case len(switches) == 0 && len(protected) > 0:
 		return s.unknown(id, claim.Because(claim.EvidenceMissing, "the GPUs are behind %d switches, of which there is no evidence", len(behind)))
 	case len(switches) == 0:
-		return s.unknown(id, claim.Because(notInVersion, "no GPU here reports the switches behind its links"))
+		return s.unknown(id, claim.Because(claim.NotApplicable, "no GPU here reports switches behind its links"))
 	case len(gpus) == 0:
 		return s.unknown(id, claim.Because(claim.EvidenceMissing, "there is no evidence of the GPUs that the switches link"))
 	case len(protected) < len(gpus):

@@ -36,7 +36,7 @@ type bindingDocument struct {
 func bindingExamples(full attest.Challenge) ([]byte, error) {
 	part := func(name, data string) attest.Part { return attest.Part{Name: name, Data: []byte(data)} }
 	cpu := attest.Component{Class: attest.ClassCPU, MediaType: sevsnp.MediaType, Label: "cpu0", Parts: []attest.Part{part(sevsnp.PartReport, "a report"), part(sevsnp.PartCertificates, "a table")}}
-	said := attest.Component{Class: attest.ClassStatement, MediaType: attest.StatementMediaType, Label: "agent", Parts: []attest.Part{{Name: attest.PartStatement, Data: statement(agentName)}}}
+	said := attest.Component{Class: attest.ClassStatement, MediaType: attest.StatementMediaType, Label: "agent", Parts: []attest.Part{{Name: attest.PartStatement, Data: statement(agentName, nil)}}}
 	gpu := attest.Component{Class: attest.ClassGPU, MediaType: "application/x-gpu", Label: "gpu0", Parts: []attest.Part{part("report", "gpu report"), part("chain", ""), part("log", "three parts")}}
 	plain := full
 	plain.Renter, plain.Checkpoint = nil, canon.Digest{}

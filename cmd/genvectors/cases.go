@@ -32,6 +32,9 @@ func (s *shelf) cases() []testvectors.Case {
 	s.intelTwins()
 	s.tdTwins()
 	s.tpmTwins()
+	s.nvidiaCases()
+	s.nvidiaTwins()
+	s.hgxCases()
 	return s.all
 }
 

@@ -33,6 +33,7 @@ func generate(dir string) error {
 	}
 	roots = append(roots, mint.NewIntel().Roots()...)
 	roots = append(roots, mint.NewTPMMaker().Roots()...)
+	roots = append(roots, mint.NewNVIDIA().Roots()...)
 	s := &shelf{names: map[string]string{}, scenes: map[situation]scene{}}
 	if err := testvectors.Write(dir, roots, s.cases()); err != nil {
 		return err

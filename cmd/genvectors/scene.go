@@ -50,6 +50,7 @@ type scene struct {
 	after func([]byte) []byte // changes a report's or quote's bytes after they were signed
 	td    td
 	tpm   *machine // seals where the format is its own; else it stands beside a CPU
+	gpus  gpus     // beside a CPU
 
 	bundled   bool
 	keys      attest.Keys
@@ -148,7 +149,7 @@ func (s scene) bundle() scene {
 		Checkpoint: canon.Sum([]byte("checkpoint note")), Node: nodeID, Nonce: bytesOf("nonce", attest.NonceSize),
 		Renter: bytesOf("renter", attest.NonceSize), Issued: canon.At(asOf.Add(-time.Minute)), Expires: canon.At(asOf.Add(4 * time.Minute)),
 	}
-	s.statement = statement(agentName)
+	s.statement = statement(agentName, s.gpus.said)
 	issued := s.challenge
 	own, others := s.identities()
 	s.expect.Type, s.expect.ReportData, s.expect.QualifyingData = attest.ExpectType, nil, nil
@@ -177,11 +178,15 @@ func (s scene) identities() (own, others []attest.Identity) {
 	if s.tpm != nil {
 		own, others = append(own, s.tpm.Identity()), append(others, s.tpm.Maker.TPM("two").Identity())
 	}
+	for _, d := range s.gpus.devices {
+		own = append(own, d.Identity())
+	}
 	return own, others
 }
 
-func statement(agent string) []byte {
-	b, err := canon.Marshal(attest.Statement{Type: attest.StatementType, Agent: canon.Sum([]byte(agent)), BootID: "6ecd2ef3-4b1c-4dbb-9f0e-5a2f8b1f3c11"})
+// statement is an agent's; nvml is what it says of GPUs, nil where it saw none.
+func statement(agent string, nvml *attest.NVML) []byte {
+	b, err := canon.Marshal(attest.Statement{Type: attest.StatementType, Agent: canon.Sum([]byte(agent)), BootID: "6ecd2ef3-4b1c-4dbb-9f0e-5a2f8b1f3c11", NVML: nvml})
 	must(err)
 	return b
 }
@@ -287,6 +292,7 @@ func (s scene) evidence() []byte {
 		nonce := attest.DeviceNonce(b.Challenge, b.Keys.Digest())
 		b.Components = append(b.Components, s.tpm.component(nonce[:]))
 	}
+	b.Components = append(b.Components, s.gpus.components(b)...)
 	b.Seal = b.Components[0].Label
 	b.Components[0] = s.sealing(sealData(b, s.format))
 	if s.sealed != nil {

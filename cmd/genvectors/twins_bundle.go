@@ -128,7 +128,7 @@ func (s *shelf) measuredTwins() {
 	}, accept, reject, "guest.measured contradicted not-listed", "sevsnp.measurement affirmed")
 	s.twin("guest-unlisted", "No reference value for any SEV-SNP guest.", func(sc *scene) { sc.references = nil },
 		accept, undecided, "guest.measured unknown no-reference", "agent.measured unknown no-reference")
-	s.twin("agent-other", "The statement is by another agent than the measured one.", func(sc *scene) { sc.statement = statement("assay-agent 0.9") },
+	s.twin("agent-other", "The statement is by another agent than the measured one.", func(sc *scene) { sc.statement = statement("assay-agent 0.9", nil) },
 		accept, reject, "agent.measured contradicted mismatch")
 	s.twin("agent-not-inside", "The listed guest contains no agent.", func(sc *scene) { sc.references = []attest.References{sc.listed(canon.Digest{})} },
 		accept, undecided, "agent.measured unknown no-reference")

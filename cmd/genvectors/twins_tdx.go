@@ -276,7 +276,7 @@ func (s *shelf) tdTwins() {
 	}, accept, reject, unlisted)
 	s.tdxTwin("guest-unlisted", "No reference value for any TD.", func(sc *scene) { sc.references = nil },
 		accept, undecided, "guest.measured unknown no-reference", "agent.measured unknown no-reference")
-	s.tdxTwin("agent-other", "The statement is by another agent than the measured one.", func(sc *scene) { sc.statement = statement("assay-agent 0.9") },
+	s.tdxTwin("agent-other", "The statement is by another agent than the measured one.", func(sc *scene) { sc.statement = statement("assay-agent 0.9", nil) },
 		accept, reject, "agent.measured contradicted mismatch")
 	parts := tdScene(5).inParts()
 	parts.td.fields.RTMR[2][0] ^= 1

@@ -233,7 +233,7 @@ func (s *shelf) tpmTwins() {
 		sc.tpm = &machine{TPM: mint.NewTPMMaker().TPM("one"), registers: quotedRegisters}
 		sc.tpm.Boot("root=/dev/sda quiet")
 	}, accept, "agent.measured unknown evidence-missing")
-	s.tpmTwin("agent-other", "The statement is by another agent than the one that ran.", func(sc *scene) { sc.statement = statement("assay-agent 0.9") },
+	s.tpmTwin("agent-other", "The statement is by another agent than the one that ran.", func(sc *scene) { sc.statement = statement("assay-agent 0.9", nil) },
 		accept, "agent.measured contradicted mismatch")
 
 	besideTwin := func(name, about string, change func(*scene), genuine, confidential policy.Outcome, claims ...string) {
