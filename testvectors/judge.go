@@ -97,9 +97,9 @@ func (c Case) Inputs() canon.Digest {
 	return canon.Hash("assay/testvector/v1", xs...)
 }
 
-// Transcript returns the case's name in a line, then [Judgement.Canonical].
-func (c Case) Transcript() ([]byte, error) {
-	j, err := c.Judge(nil)
+// Transcript returns the case's name in a line, then [Judgement.Canonical]. The memory may be nil.
+func (c Case) Transcript(m *attest.Memory) ([]byte, error) {
+	j, err := c.Judge(m)
 	if err != nil {
 		return nil, err
 	}

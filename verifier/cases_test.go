@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/testvectors"
@@ -27,9 +29,12 @@ func minted(t testing.TB) (map[string]testvectors.Case, []string) {
 	return byName, names
 }
 
+// seen is a memory for tests that ask for the same judgements again. TestMemoryChangesNothing says that it may be shared.
+var seen = sync.OnceValue(attest.NewMemory)
+
 func judge(t testing.TB, c testvectors.Case) testvectors.Judgement {
 	t.Helper()
-	j, err := c.Judge(nil)
+	j, err := c.Judge(seen())
 	if err != nil {
 		t.Fatal(err)
 	}

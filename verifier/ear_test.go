@@ -30,6 +30,7 @@ func rendered(t *testing.T, c testvectors.Case, p *policy.Policy, change ...func
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.Memory = seen()
 	for _, f := range change {
 		f(&k)
 	}
