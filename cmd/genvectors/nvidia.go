@@ -8,6 +8,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/nvidia"
+	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/testvectors"
@@ -55,7 +56,7 @@ func (g gpus) evidence(b attest.Bundle) (all []attest.Component) {
 	return all
 }
 
-// change returns the scene with one device exchanged for a changed clone.
+// changeGPU exchanges one device for a changed clone.
 func (s *scene) changeGPU(i int, change func(*mint.NVIDIADevice)) {
 	devices := append([]*mint.NVIDIADevice(nil), s.gpus.devices...)
 	devices[i] = devices[i].Clone()
@@ -65,13 +66,17 @@ func (s *scene) changeGPU(i int, change func(*mint.NVIDIADevice)) {
 
 // withGPUs returns the base machine with devices, current manifests and answers.
 func (s *shelf) withGPUs(nv *mint.NVIDIA, said attest.NVML, devices ...*mint.NVIDIADevice) scene {
-	sc := s.scene("Genoa", 5)
-	sc.gpus = gpus{devices: devices, said: &said}
-	sc = sc.bundle()
+	return s.scene(sevsnp.Genoa, 5).withGPUs(nv, said, devices...)
+}
+
+// withGPUs returns the bundle of a machine that has devices beside its CPU.
+func (s scene) withGPUs(nv *mint.NVIDIA, said attest.NVML, devices ...*mint.NVIDIADevice) scene {
+	s.gpus = gpus{devices: devices, said: &said}
+	s = s.bundle()
 	for _, c := range nv.Collateral(answered, devices...) {
-		sc.collateral = append(sc.collateral, nvidiaItem(c))
+		s.collateral = append(s.collateral, nvidiaItem(c))
 	}
-	return sc
+	return s
 }
 
 // nvidiaItem names an item by its bytes: there are many, and none bears a name.

@@ -40,6 +40,9 @@ func (s *shelf) nvidiaCases() {
 	nv := mint.NewNVIDIA()
 	s.addGPU("bundle-gpu-blackwell", "A Blackwell GPU that encrypts its links.", "", s.withGPUs(nv, confidential, nv.Device("GB100", "one")), accept,
 		answers{accept, accept, append(slices.Clone(soundGPU), "set.links affirmed encrypted")})
+	behindTDX := slices.Clone(soundGPU)
+	behindTDX[len(behindTDX)-1] = "binding.seal affirmed tdx"
+	s.addGPU("bundle-gpu-tdx", "A Hopper GPU beside a trust domain.", "", tdScene(5).withGPUs(nv, confidential, nv.Device("GH100", "one")), accept, answers{accept, accept, behindTDX})
 	_, two := s.twoGPUs()
 	s.addGPU(twoGPUName, "Two GPUs that work alone.", "", two, accept, answers{accept, accept, append(slices.Clone(soundGPU), "set.fleet-agreement affirmed")})
 }
@@ -133,6 +136,16 @@ func (s *shelf) nvidiaTwins() {
 	s.gpuTwin("gpu-mode-odd", "Two fields of the report disagree on the mode.", func(_ *mint.NVIDIA, sc *scene) {
 		sc.changeGPU(0, func(d *mint.NVIDIADevice) { d.Set(nvidia.FieldFeature, []byte{2, 0}) })
 	}, accept, accept, reject, "nvidia.mode contradicted mismatch")
+
+	s.gpuTwin("gpu-fabric-unseen", "The GPU works behind switches that nobody shows.", func(nv *mint.NVIDIA, sc *scene) {
+		behind := nv.HGX("one").GPUs[0]
+		sc.changeGPU(0, func(d *mint.NVIDIADevice) {
+			for _, id := range []nvidia.FieldID{nvidia.FieldPDI, nvidia.FieldProtectedPCIe, nvidia.FieldFeature} {
+				v, _ := behind.Report.Field(id)
+				d.Set(id, v)
+			}
+		})
+	}, accept, accept, reject, "set.topology unknown evidence-missing", "set.links unknown rests-on", "nvidia.mode affirmed PPCIE", "set.same-mode affirmed PPCIE")
 
 	answer := func(o mint.OCSP) func(*mint.NVIDIA, *scene) {
 		return func(nv *mint.NVIDIA, sc *scene) {
