@@ -3,9 +3,11 @@ package device_test
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -163,6 +165,31 @@ func TestTPM(t *testing.T) {
 		config.EventLog = config.IMA
 		if _, err := device.OpenTPM(config).Take(qualifying); err == nil || !strings.Contains(err.Error(), "boot log: ") {
 			t.Errorf("a log beyond the limit: %v", err)
+		}
+	})
+	t.Run("P14 a log in pieces", func(t *testing.T) {
+		config := m.TPM()
+		log, err := os.ReadFile(config.EventLog)
+		must(t, err)
+		log = bytes.Repeat(log, 1+3*4096/len(log))
+		pipe := filepath.Join(t.TempDir(), "log") // as securityfs: no size, and reads that stop short
+		must(t, syscall.Mkfifo(pipe, 0o600))
+		wrote := make(chan error, 1)
+		go func() {
+			w, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+			for rest := log; err == nil && len(rest) > 0; {
+				n := min(len(rest), 4096)
+				_, err = w.Write(rest[:n])
+				rest = rest[n:]
+			}
+			wrote <- errors.Join(err, w.Close())
+		}()
+		config.EventLog = pipe
+		c, err := device.OpenTPM(config).Take(qualifying)
+		must(t, err)
+		must(t, <-wrote)
+		if got, _ := c.Part(tpm.PartEventLog); !bytes.Equal(got, log) {
+			t.Errorf("%d bytes of the log's %d are in the evidence", len(got), len(log))
 		}
 	})
 	t.Run("switched off", func(t *testing.T) {

@@ -182,8 +182,8 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestCraftedQuotes: quotes cut at every byte, and with every length field at its ends, neither pass nor panic.
-func TestCraftedQuotes(t *testing.T) {
+// TestP12CraftedLengths: quotes cut at every byte, and with every length field at its ends, neither pass nor panic.
+func TestP12CraftedLengths(t *testing.T) {
 	m := newMinted(t)
 	for _, q := range []tdx.Quote{mint.SoundQuote(), mint.SoundQuote15()} {
 		good := m.seal(q)
