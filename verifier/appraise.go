@@ -2,6 +2,7 @@ package verifier
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -99,17 +100,30 @@ func (f finding) structure() string {
 	return rooms[f.MediaType].name + ".structure@" + f.subject
 }
 
-// judgeComponents lets each component's room judge it. A room that fails is our fault, never the provider's: its
-// component is then unknown, and nothing else is lost.
+// judgeComponents lets each component's room judge it, all at once: a machine has a dozen devices, and each costs a
+// signature check. What they find is put together in the order of the bundle. A room that fails is our fault, never the
+// provider's: its component is then unknown, and nothing else is lost.
 func (r *run) judgeComponents() {
-	for _, c := range r.o.components {
+	type result struct {
+		part claim.Set
+		f    attest.Finding
+	}
+	results := make([]result, len(r.o.components))
+	var judging sync.WaitGroup
+	for i, c := range r.o.components {
+		if c.Class == attest.ClassStatement {
+			continue
+		}
+		judging.Go(func() { results[i].part, results[i].f = r.judgeComponent(c) })
+	}
+	judging.Wait()
+	for i, c := range r.o.components {
 		if c.Class == attest.ClassStatement {
 			r.judgeStatement(c)
 			continue
 		}
-		part, f := r.judgeComponent(c)
-		r.set.Merge(part)
-		r.findings = append(r.findings, finding{f, c})
+		r.set.Merge(results[i].part)
+		r.findings = append(r.findings, finding{results[i].f, c})
 	}
 }
 
