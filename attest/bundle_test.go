@@ -260,6 +260,20 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// TestMemoryKeepsNothing: a result may be nothing at all, such as the error of what went well.
+func TestMemoryKeepsNothing(t *testing.T) {
+	m, computed := attest.NewMemory(), 0
+	for range 3 {
+		err := attest.Remember(m, canon.Sum(nil), func() error { computed++; return nil })
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if computed != 1 {
+		t.Errorf("computed %d times", computed)
+	}
+}
+
 // TestMemoryForgets: a memory is bounded, and the oldest result goes first.
 func TestMemoryForgets(t *testing.T) {
 	m := attest.NewMemory()

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -104,14 +105,14 @@ func Room(id string) string {
 // Set is a set of claims, at most one for an id, subject and issuer, ordered by subject, id and issuer.
 type Set []Claim
 
-func compare(a, b Claim) int {
+func compare(a, b *Claim) int {
 	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Issuer, b.Issuer))
 }
 
 // Find returns the first claim of that id and subject, or nil.
 func (s Set) Find(id, subject string) *Claim {
-	i, found := slices.BinarySearchFunc(s, id, func(c Claim, id string) int {
-		return cmp.Or(cmp.Compare(c.Subject, subject), cmp.Compare(c.ID, id))
+	i, found := sort.Find(len(s), func(i int) int {
+		return cmp.Or(cmp.Compare(subject, s[i].Subject), cmp.Compare(id, s[i].ID))
 	})
 	if !found {
 		return nil
@@ -136,7 +137,7 @@ func (s *Set) Add(c Claim) {
 	if c.Basis == nil {
 		c.Basis = []string{}
 	}
-	at, found := slices.BinarySearchFunc(*s, c, compare)
+	at, found := sort.Find(len(*s), func(i int) int { return compare(&c, &(*s)[i]) })
 	if found {
 		panic("claim: internal error: second " + c.ID + " of " + c.Subject)
 	}
@@ -148,7 +149,7 @@ func (s *Set) Merge(part Set) {
 	all := make(Set, 0, len(*s)+len(part)+8) // room for what is found of the whole
 	rest := *s
 	for len(rest) > 0 && len(part) > 0 {
-		switch order := compare(rest[0], part[0]); {
+		switch order := compare(&rest[0], &part[0]); {
 		case order < 0:
 			all, rest = append(all, rest[0]), rest[1:]
 		case order > 0:

@@ -197,6 +197,16 @@ func (c *cursor) take(n int, what string) ([]byte, error) {
 // key, body and certification data, and the form of the PEM chain; it verifies nothing. The value refers to raw, which
 // must not change.
 func Parse(raw []byte) (u attest.Unverified[Quote], size int, err error) {
+	return parse(raw, wellFormedPEM)
+}
+
+func wellFormedPEM(chain []byte) error {
+	_, err := splitPEM(chain)
+	return err
+}
+
+// parse is [Parse]; wellFormed refuses a chain that is not what [splitPEM] reads.
+func parse(raw []byte, wellFormed func(chain []byte) error) (u attest.Unverified[Quote], size int, err error) {
 	var q Quote
 	if len(raw) > MaxQuote {
 		return u, 0, fmt.Errorf("parse TDX quote: %d bytes, at most %d", len(raw), MaxQuote)
@@ -242,7 +252,7 @@ func Parse(raw []byte) (u attest.Unverified[Quote], size int, err error) {
 		return u, 0, fmt.Errorf("parse TDX quote: offset 0x%03x: signature data takes %d bytes, %d are left", c.at, n, left)
 	}
 	size = c.at + int(n)
-	if err = q.parseSignature(&cursor{data: raw[:size], at: len(signed) + 4}); err != nil {
+	if err = q.parseSignature(&cursor{data: raw[:size], at: len(signed) + 4}, wellFormed); err != nil {
 		return u, 0, err
 	}
 	return attest.NewUnverified(q, signed, q.Signature[:]), size, nil
@@ -265,7 +275,7 @@ func (q *Quote) checkHeader() error {
 }
 
 // parseSignature reads the signature data, which c holds to its last byte.
-func (q *Quote) parseSignature(c *cursor) error {
+func (q *Quote) parseSignature(c *cursor, wellFormed func(chain []byte) error) error {
 	for _, f := range []struct {
 		what string
 		into []byte
@@ -301,7 +311,7 @@ func (q *Quote) parseSignature(c *cursor) error {
 	}
 	at := c.at
 	q.Chain = c.data[at:]
-	if _, err = splitPEM(q.Chain); err != nil {
+	if err = wellFormed(q.Chain); err != nil {
 		return fmt.Errorf("parse TDX quote: offset 0x%03x: PCK certificate chain: %w", at, err)
 	}
 	return nil
