@@ -74,6 +74,17 @@ func (r Reason) Code() string {
 	return code
 }
 
+// Status returns the status of a claim with this reason: without one it is affirmed, else contradicted or unknown.
+func (r Reason) Status(contradicted bool) Status {
+	switch {
+	case r == "":
+		return Affirmed
+	case contradicted:
+		return Contradicted
+	}
+	return Unknown
+}
+
 // Verifier is the issuer of every claim that an appraisal makes.
 const Verifier = "verifier"
 

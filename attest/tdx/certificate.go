@@ -26,16 +26,7 @@ import (
 var rootFiles embed.FS
 
 // VendorRoots returns Intel's root certificate and the signer of its quoting enclaves (roots/SOURCES.md).
-func VendorRoots() (files []attest.RootFile) {
-	for _, name := range []string{RootFile, QESignerFile} {
-		data, err := rootFiles.ReadFile("roots/" + name)
-		if err != nil {
-			panic("tdx: internal error: " + err.Error())
-		}
-		files = append(files, attest.RootFile{Name: name, Data: data})
-	}
-	return files
-}
+func VendorRoots() []attest.RootFile { return attest.PinnedRoots(rootFiles) }
 
 // Common names of Intel's certificates (PCK Certificate and CRL Profile, sections 2 to 4; PCS API version 4).
 const (

@@ -573,7 +573,7 @@ func TestQESigners(t *testing.T) {
 			t.Errorf("%.80q is read", bad)
 		}
 	}
-	if got, err := tdx.ParseQESigners(tdx.VendorRoots()[1].Data); err != nil || len(got) != 1 || got[0].ProductID != 2 || hex.EncodeToString(got[0].MRSigner[:]) != "dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5" {
+	if got, err := tdx.ParseQESigners(tdx.VendorRoots()[0].Data); err != nil || len(got) != 1 || got[0].ProductID != 2 || hex.EncodeToString(got[0].MRSigner[:]) != "dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5" {
 		t.Errorf("the pinned file: %v, %v", got, err)
 	}
 }

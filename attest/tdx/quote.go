@@ -145,16 +145,8 @@ func read(q *Quote, layout []field, from []byte) {
 		if f.offset >= len(from) {
 			return
 		}
-		b := from[f.offset : f.offset+f.size]
-		switch p := f.at(q).(type) {
-		case *uint16:
-			*p = le.Uint16(b)
-		case *uint32:
-			*p = le.Uint32(b)
-		case *uint64:
-			*p = le.Uint64(b)
-		case []byte:
-			copy(p, b)
+		if _, err := binary.Decode(from[f.offset:f.offset+f.size], le, f.at(q)); err != nil {
+			panic("tdx: internal error: " + f.name + ": " + err.Error())
 		}
 	}
 }
@@ -164,16 +156,8 @@ func write(q *Quote, layout []field, to []byte) {
 		if f.offset >= len(to) {
 			return
 		}
-		b := to[f.offset : f.offset+f.size]
-		switch p := f.at(q).(type) {
-		case *uint16:
-			le.PutUint16(b, *p)
-		case *uint32:
-			le.PutUint32(b, *p)
-		case *uint64:
-			le.PutUint64(b, *p)
-		case []byte:
-			copy(b, p)
+		if _, err := binary.Encode(to[f.offset:f.offset+f.size], le, f.at(q)); err != nil {
+			panic("tdx: internal error: " + f.name + ": " + err.Error())
 		}
 	}
 }
