@@ -45,12 +45,18 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// SignCheckpoint returns the signed note of a checkpoint.
-func SignCheckpoint(c Checkpoint, key note.Signer) ([]byte, error) {
-	if key.Name() != c.Origin {
-		return nil, fmt.Errorf("sign checkpoint of %q: the key is named %q", c.Origin, key.Name())
+// SignCheckpoint returns the signed note of a checkpoint, with one line for each key. While one log key takes over from
+// another, both sign: whoever knows either believes the note.
+func SignCheckpoint(c Checkpoint, keys ...note.Signer) ([]byte, error) {
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("sign checkpoint of %q: no log key stands", c.Origin)
 	}
-	return note.Sign(&note.Note{Text: c.Text()}, key)
+	for _, key := range keys {
+		if key.Name() != c.Origin {
+			return nil, fmt.Errorf("sign checkpoint of %q: the key is named %q", c.Origin, key.Name())
+		}
+	}
+	return note.Sign(&note.Note{Text: c.Text()}, keys...)
 }
 
 // OpenCheckpoint reads a signed checkpoint of the log whose key it is given. It does not check witnesses' signatures on

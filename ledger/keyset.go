@@ -2,34 +2,80 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
+	"crypto/ed25519"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/assay-network/assay/internal/canon"
 )
 
-// KeysetType is the type of the keyset document, the body of the log's entry 0.
+// KeysetType is the type of the keyset document and the payload type of its envelope.
 const KeysetType = "assay/keyset/v1"
 
-// Key uses.
+// Key uses. No key has two.
 const (
+	UseLog     = "log"     // signs checkpoints, and the keyset that follows
 	UseResult  = "result"  // signs verdicts
 	UsePromise = "promise" // signs promises
 )
 
-// Keyset names the keys of one log and its verifier. A keyset found in a log is a hint: trust in it comes from outside.
+// Keyset names the keys of one log and its verifier that have not ended when it is made. A keyset found in a log is a
+// hint: trust in it comes from outside, and holds for all keysets before and after it, see [KeyHistory].
 type Keyset struct {
-	Type string `json:"type"`
-	Log  string `json:"log"`  // verifier key of the checkpoints: origin+hash+key
-	Keys []Key  `json:"keys"` // at least one of each use
+	Type     string       `json:"type"`
+	Origin   string       `json:"origin"`            // of the log, the name in its checkpoints
+	Made     canon.Time   `json:"made"`              // time of the entry
+	Previous canon.Digest `json:"previous,omitzero"` // digest of the keyset before it; absent in the first
+	Keys     []Key        `json:"keys"`              // of each use at least one that stands and has no end
 }
 
-// Key is one public key and what it may sign.
+// Key is one public key, what it may sign, and when. What it signed in its time stays signed.
 type Key struct {
-	Use  string `json:"use"`
-	SPKI []byte `json:"spki"` // SubjectPublicKeyInfo (DER)
+	Use   string     `json:"use"`
+	SPKI  []byte     `json:"spki"`           // SubjectPublicKeyInfo (DER)
+	From  canon.Time `json:"from"`           // first instant
+	Until canon.Time `json:"until,omitzero"` // last instant; absent: none is fixed
+}
+
+// Stands reports whether the key may sign at a time. Both ends belong to its time.
+func (k Key) Stands(at canon.Time) bool { return k.From <= at && !k.Ended(at) }
+
+// Ended reports whether the key's time is over.
+func (k Key) Ended(at canon.Time) bool { return k.Until != 0 && k.Until < at }
+
+// ID returns the digest of the key that names it in envelopes.
+func (k Key) ID() canon.Digest { return canon.Sum(k.SPKI) }
+
+// time says in words when the key stands.
+func (k Key) span() string {
+	if k.Until == 0 {
+		return fmt.Sprintf("stands from %s", k.From)
+	}
+	return fmt.Sprintf("stands from %s to %s", k.From, k.Until)
+}
+
+// Public returns the key itself. Any spelling of it but the DER that [x509.MarshalPKIXPublicKey] writes is refused, and
+// any kind that this build does not verify with.
+func (k Key) Public() (crypto.PublicKey, error) {
+	pub, err := x509.ParsePKIXPublicKey(k.SPKI)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s key: %w", k.Use, err)
+	}
+	if again, err := x509.MarshalPKIXPublicKey(pub); err != nil || !bytes.Equal(again, k.SPKI) {
+		return nil, fmt.Errorf("parse %s key: not in canonical DER", k.Use)
+	}
+	if _, ok := pub.(ed25519.PublicKey); !ok && (k.Use == UseLog || !isP256(pub)) {
+		want := "Ed25519 or P-256"
+		if k.Use == UseLog {
+			want = "Ed25519, as signed notes have it"
+		}
+		return nil, fmt.Errorf("parse %s key: a key of the wrong kind, want %s", k.Use, want)
+	}
+	return pub, nil
 }
 
 // ParseKeyset reads the canonical bytes of a keyset.
@@ -41,47 +87,61 @@ func ParseKeyset(data []byte) (Keyset, error) {
 	return k, k.Validate()
 }
 
-// Validate checks the keys: they parse, each has one use, and none signs for two.
+// Validate checks a keyset alone: its keys parse, each has one use and a start of validity, none signs for two, and of
+// each use one stands and has no end. Whether it continues the keyset before it is [KeyHistory.Add]'s question.
 func (k Keyset) Validate() error {
-	if k.Type != KeysetType {
+	switch {
+	case k.Type != KeysetType:
 		return fmt.Errorf("keyset: type %.80q is not known to this build, want %q", k.Type, KeysetType)
-	}
-	_, logKey, err := ParseLogVKey(k.Log)
-	if err != nil {
-		return fmt.Errorf("keyset: %w", err)
-	}
-	if len(k.Keys) > MaxKeys {
+	case k.Made <= 0:
+		return errors.New("keyset: no time at which it was made")
+	case len(k.Keys) > MaxKeys:
 		return fmt.Errorf("keyset: %d keys, at most %d", len(k.Keys), MaxKeys)
 	}
-	spki, err := x509.MarshalPKIXPublicKey(logKey)
-	if err != nil {
-		return fmt.Errorf("keyset: log key: %w", err)
-	}
-	seen, uses := map[string]bool{string(spki): true}, map[string]bool{}
+	seen, open := map[string]bool{}, map[string]bool{}
 	for i, key := range k.Keys {
 		switch {
-		case key.Use != UseResult && key.Use != UsePromise:
+		case key.Use != UseLog && key.Use != UseResult && key.Use != UsePromise:
 			return fmt.Errorf("keyset: key %d: use %.80q is not known to this build", i, key.Use)
 		case len(key.SPKI) > MaxKey:
 			return fmt.Errorf("keyset: key %d: %d bytes, at most %d", i, len(key.SPKI), MaxKey)
 		case seen[string(key.SPKI)]:
 			return fmt.Errorf("keyset: key %d is listed twice: log, result and promise keys are never shared", i)
+		case key.From <= 0:
+			return fmt.Errorf("keyset: key %d: no start of validity", i)
+		case key.Until != 0 && key.Until < key.From:
+			return fmt.Errorf("keyset: key %d: ends %s, before it begins %s", i, key.Until, key.From)
 		}
-		if _, err := key.Public(); err != nil {
+		pub, err := key.Public()
+		if err != nil {
 			return fmt.Errorf("keyset: key %d: %w", i, err)
 		}
-		seen[string(key.SPKI)], uses[key.Use] = true, true
+		if log, ok := pub.(ed25519.PublicKey); ok && key.Use == UseLog {
+			if _, err := LogVKey(k.Origin, log); err != nil {
+				return fmt.Errorf("keyset: key %d: %w", i, err)
+			}
+		}
+		seen[string(key.SPKI)] = true
+		open[key.Use] = open[key.Use] || key.Until == 0 && key.From <= k.Made
 	}
-	if !uses[UseResult] || !uses[UsePromise] {
-		return errors.New("keyset: want a result key and a promise key")
+	if !open[UseLog] || !open[UseResult] || !open[UsePromise] {
+		return errors.New("keyset: want a log key, a result key and a promise key that stand and have no end")
 	}
 	return nil
 }
 
+// Digest returns the digest of the canonical bytes, which names a keyset.
+func (k Keyset) Digest() (canon.Digest, error) {
+	data, err := canon.Marshal(k)
+	return canon.Sum(data), err
+}
+
 // Of returns the keys of one use.
-func (k Keyset) Of(use string) []Key {
+func (k Keyset) Of(use string) []Key { return ofUse(k.Keys, use) }
+
+func ofUse(keys []Key, use string) []Key {
 	var out []Key
-	for _, key := range k.Keys {
+	for _, key := range keys {
 		if key.Use == use {
 			out = append(out, key)
 		}
@@ -89,14 +149,65 @@ func (k Keyset) Of(use string) []Key {
 	return out
 }
 
-// Public returns the key itself. Any spelling of it but the DER that [x509.MarshalPKIXPublicKey] writes is refused.
-func (k Key) Public() (crypto.PublicKey, error) {
-	pub, err := x509.ParsePKIXPublicKey(k.SPKI)
+// Standing returns the keys of one use that may sign at a time, the newest first.
+func (k Keyset) Standing(use string, at canon.Time) []Key {
+	out := slices.DeleteFunc(k.Of(use), func(key Key) bool { return !key.Stands(at) })
+	slices.Reverse(out)
+	slices.SortStableFunc(out, func(a, b Key) int { return cmp.Compare(b.From, a.From) })
+	return out
+}
+
+// LogVKeys returns the verifier keys of the checkpoints that are signed at a time, the newest first.
+func (k Keyset) LogVKeys(at canon.Time) []string { return vkeys(k.Origin, k.Standing(UseLog, at)) }
+
+func vkeys(origin string, keys []Key) []string {
+	var out []string
+	for _, key := range keys {
+		pub, err := key.Public()
+		if err != nil {
+			continue // Validate refuses it
+		}
+		vkey, err := LogVKey(origin, pub.(ed25519.PublicKey))
+		if err == nil {
+			out = append(out, vkey)
+		}
+	}
+	return out
+}
+
+// NextKeyset returns the keyset that follows k: it drops what has ended, begins the added keys at once, and lets those
+// whose place they take end after the overlap in seconds; with no overlap they end in the second that it is made.
+func (k Keyset) NextKeyset(made, overlap canon.Time, added ...Key) (Keyset, error) {
+	previous, err := k.Digest()
 	if err != nil {
-		return nil, fmt.Errorf("parse %s key: %w", k.Use, err)
+		return Keyset{}, err
 	}
-	if again, err := x509.MarshalPKIXPublicKey(pub); err != nil || !bytes.Equal(again, k.SPKI) {
-		return nil, fmt.Errorf("parse %s key: not in canonical DER", k.Use)
+	next := Keyset{Type: KeysetType, Origin: k.Origin, Made: made, Previous: previous}
+	for _, key := range k.Keys {
+		replaced := slices.ContainsFunc(added, func(a Key) bool { return a.Use == key.Use })
+		switch {
+		case key.Ended(made):
+			continue
+		case replaced && (key.Until == 0 || key.Until > made+overlap):
+			key.Until = made + overlap
+		}
+		next.Keys = append(next.Keys, key)
 	}
-	return pub, nil
+	for _, key := range added {
+		key.From, key.Until = made, 0
+		next.Keys = append(next.Keys, key)
+	}
+	return next, next.Validate()
+}
+
+// SealKeyset signs a keyset: by a log key of the keyset before it, and by every key that it adds.
+func SealKeyset(k Keyset, signers ...Signer) (Envelope, error) {
+	if err := k.Validate(); err != nil {
+		return Envelope{}, err
+	}
+	payload, err := canon.Marshal(k)
+	if err != nil {
+		return Envelope{}, err
+	}
+	return Seal(KeysetType, payload, signers...)
 }
