@@ -1,13 +1,10 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
@@ -27,9 +24,6 @@ func (n Node) CheckChallenge(ch client.Challenged, now time.Time) error {
 		return fmt.Errorf("challenge: type %.80q is not known to this build, want %q", c.Type, attest.ChallengeType)
 	case c.Origin != n.Origin:
 		return fmt.Errorf("challenge: made for origin %.80q, pinned is %q", c.Origin, n.Origin)
-	case !bytes.Equal(c.ResultKey, n.ResultKey):
-		return fmt.Errorf("challenge: from the verifier with fingerprint %s, pinned is %s",
-			canon.Sum(c.ResultKey).Short(), canon.Sum(n.ResultKey).Short())
 	case c.Node != n.Node:
 		return fmt.Errorf("challenge: for node %.80q, this is %q", c.Node, n.Node)
 	case len(c.Nonce) != attest.NonceSize:
@@ -43,11 +37,14 @@ func (n Node) CheckChallenge(ch client.Challenged, now time.Time) error {
 	case ch.Checkpoint != "" && canon.Sum([]byte(ch.Checkpoint)) != c.Checkpoint:
 		return errors.New("challenge: names another checkpoint than came with it")
 	}
+	if err := n.Keyset.CheckKey(c.ResultKey, ledger.UseResult, c.Issued); err != nil {
+		return fmt.Errorf("challenge: made for %w", err)
+	}
 	return nil
 }
 
-// CheckCheckpoint tells whether a checkpoint note is signed by the pinned key of the log and continues the last note
-// that was believed; an empty note is none. Tiles come from src, which is not trusted. It does not look for witnesses.
+// CheckCheckpoint tells whether a checkpoint note is signed by a pinned key of the log and continues the last note that was
+// believed; an empty note is none. The last one is the node's own word: its key may have ended since. Tiles come from src, which is not trusted. It does not look for witnesses.
 func (n Node) CheckCheckpoint(ctx context.Context, src ledger.Source, last, next string) error {
 	if next == last {
 		return nil
@@ -55,15 +52,11 @@ func (n Node) CheckCheckpoint(ctx context.Context, src ledger.Source, last, next
 	if next == "" {
 		return errors.New("checkpoint: none came, although the log has shown one before")
 	}
-	key, err := note.NewVerifier(n.LogKey)
-	if err != nil {
-		return fmt.Errorf("pinned log key: %w", err)
-	}
-	to, err := ledger.OpenCheckpoint([]byte(next), key)
+	to, err := ledger.OpenCheckpoint([]byte(next), n.Keyset.LogVerifiers()...)
 	if err != nil || last == "" {
 		return err
 	}
-	from, err := ledger.OpenCheckpoint([]byte(last), key)
+	from, err := ledger.ReadCheckpoint([]byte(last))
 	if err != nil {
 		return fmt.Errorf("last checkpoint that was believed: %w", err)
 	}

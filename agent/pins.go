@@ -1,10 +1,10 @@
 package agent
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 )
 
 // PinsType is the type of the document that says whom a measured guest believes.
@@ -14,16 +14,14 @@ const PinsType = "assay/pins/v1"
 // them, so that its measurement covers them; who the node is comes from its host, which can name a node but no other
 // verifier.
 type Pins struct {
-	Type        string   `json:"type"`
-	Origin      string   `json:"origin"`
-	ResultKey   []byte   `json:"result_key"`   // SubjectPublicKeyInfo (DER)
-	LogKey      string   `json:"log_key"`      // verifier key of the log
-	PromiseKeys [][]byte `json:"promise_keys"` // SubjectPublicKeyInfo (DER)
+	Type   string        `json:"type"`
+	Origin string        `json:"origin"`
+	Keyset ledger.Keyset `json:"keyset"` // of the verifier and its log
 }
 
 // Pins returns whom a node believes, without its credential.
 func (n Node) Pins() Pins {
-	return Pins{Type: PinsType, Origin: n.Origin, ResultKey: n.ResultKey, LogKey: n.LogKey, PromiseKeys: n.PromiseKeys}
+	return Pins{Type: PinsType, Origin: n.Origin, Keyset: n.Keyset}
 }
 
 // ParsePins reads a document of pins.
@@ -35,20 +33,22 @@ func ParsePins(data []byte) (Pins, error) {
 	if p.Type != PinsType {
 		return p, fmt.Errorf("pins: type %.80q is not known to this build, want %q", p.Type, PinsType)
 	}
+	if err := p.Keyset.Validate(); err != nil {
+		return p, fmt.Errorf("pins: %w", err)
+	}
 	return p, nil
 }
 
-// Admit returns the node as the pins let it be: its id and credential, and the pinned verifier. A node of another
-// verifier is an error. The promise keys are the pinned ones, whatever the node learned since.
+// Admit returns the node as the pins let it be: its id and credential, and the pinned verifier. A node of another origin or
+// log is an error. The keys are the pinned ones, whatever the node learned since: the agent follows from them to those that
+// took their place, and a verifier with the same name and other keys fails there.
 func (p Pins) Admit(n Node) (Node, error) {
 	switch {
 	case n.Origin != p.Origin:
 		return Node{}, fmt.Errorf("node %.80q joined %.200q, this image believes %q alone", n.Node, n.Origin, p.Origin)
-	case !bytes.Equal(n.ResultKey, p.ResultKey):
-		return Node{}, fmt.Errorf("node %.80q joined a verifier with another result key than this image believes", n.Node)
-	case n.LogKey != p.LogKey:
+	case n.Keyset.Origin != p.Keyset.Origin:
 		return Node{}, fmt.Errorf("node %.80q joined a verifier with another log than this image believes", n.Node)
 	}
-	n.PromiseKeys = p.PromiseKeys
+	n.Keyset = p.Keyset
 	return n, nil
 }

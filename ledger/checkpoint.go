@@ -59,22 +59,31 @@ func SignCheckpoint(c Checkpoint, keys ...note.Signer) ([]byte, error) {
 	return note.Sign(&note.Note{Text: c.Text()}, keys...)
 }
 
-// OpenCheckpoint reads a signed checkpoint of the log whose key it is given. It does not check witnesses' signatures on
-// the note, nor whether the checkpoint continues an earlier one.
-func OpenCheckpoint(data []byte, key note.Verifier) (Checkpoint, error) {
+// OpenCheckpoint reads a signed checkpoint of the log whose keys it is given, of which one has to have signed. It does not
+// check witnesses' signatures on the note, nor whether the checkpoint continues an earlier one.
+func OpenCheckpoint(data []byte, keys ...note.Verifier) (Checkpoint, error) {
 	if len(data) > MaxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("checkpoint: %d bytes, at most %d", len(data), MaxCheckpoint)
 	}
-	n, err := note.Open(data, note.VerifierList(key))
+	if len(keys) == 0 {
+		return Checkpoint{}, errors.New("checkpoint: no log key to check it with")
+	}
+	n, err := note.Open(data, note.VerifierList(keys...))
+	var unknown *note.UnverifiedNoteError
+	if errors.As(err, &unknown) {
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w: signed by %w", keys[0].Name(), err, ErrUnknownKey)
+	}
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", key.Name(), err)
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", keys[0].Name(), err)
 	}
 	c, err := ParseCheckpoint(n.Text)
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	if c.Origin != key.Name() {
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q signed with the key of %q", c.Origin, key.Name())
+	for _, key := range keys {
+		if c.Origin != key.Name() {
+			return Checkpoint{}, fmt.Errorf("checkpoint of %q signed with the key of %q", c.Origin, key.Name())
+		}
 	}
 	return c, nil
 }

@@ -190,24 +190,16 @@ func (h KeyHistory) Find(spki []byte) (Key, bool) {
 // CheckKey checks that a key is one of the log's for that use, and stood at a time.
 func (h KeyHistory) CheckKey(spki []byte, use string, at canon.Time) error {
 	key, ok := h.Find(spki)
-	switch {
-	case !ok || key.Use != use:
-		return fmt.Errorf("the %s key %s is not one of this log's", use, canon.Sum(spki).Short())
-	case !key.Stands(at):
-		return fmt.Errorf("the %s key %s %s, not at %s", use, key.ID().Short(), key.span(), at)
+	if !ok {
+		return notOurs(use, spki)
 	}
-	return nil
+	return key.check(use, at)
 }
 
-// SignerOf returns the key of one use that signed an envelope, alone and at a time at which it stood.
+// SignerOf returns the key of one use that signed an envelope, alone and at a time at which it stood. A signature by none of
+// the log's keys is [ErrUnknownKey].
 func (h KeyHistory) SignerOf(e Envelope, use string, at canon.Time) (Key, error) {
-	for _, key := range h.Of(use) {
-		if len(e.Signatures) != 1 || !signedBy(e, key) {
-			continue
-		}
-		return key, h.CheckKey(key.SPKI, use, at)
-	}
-	return Key{}, fmt.Errorf("not signed by a %s key of this log, and by it alone", use)
+	return signerOf(h.Of(use), e, use, at)
 }
 
 // LogVKeys returns the verifier keys of all log keys that have not ended by a time, the newest first.

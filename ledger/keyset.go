@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/assay-network/assay/internal/canon"
 )
 
@@ -130,6 +132,52 @@ func (k Keyset) Validate() error {
 	return nil
 }
 
+// ErrUnknownKey means that something is signed by, or made for, none of the keys at hand: another's key, or one that is
+// newer than what the reader knows of the log's keys.
+var ErrUnknownKey = errors.New("not one of this log's keys")
+
+func notOurs(use string, spki []byte) error {
+	return fmt.Errorf("the %s key %s: %w", use, canon.Sum(spki).Short(), ErrUnknownKey)
+}
+
+// check refuses the key for a use that it has not, and for a time at which it does not stand.
+func (k Key) check(use string, at canon.Time) error {
+	switch {
+	case k.Use != use:
+		return notOurs(use, k.SPKI)
+	case !k.Stands(at):
+		return fmt.Errorf("the %s key %s %s, not at %s", use, k.ID().Short(), k.span(), at)
+	}
+	return nil
+}
+
+// CheckKey checks that a key is one of the keyset's for that use, and stands at a time. An unknown one is [ErrUnknownKey].
+func (k Keyset) CheckKey(spki []byte, use string, at canon.Time) error {
+	i := slices.IndexFunc(k.Keys, same(Key{SPKI: spki}))
+	if i < 0 {
+		return notOurs(use, spki)
+	}
+	return k.Keys[i].check(use, at)
+}
+
+// SignerOf returns the key of one use that signed an envelope, alone and at a time at which it stands. A signature by none
+// of the keyset's keys is [ErrUnknownKey].
+func (k Keyset) SignerOf(e Envelope, use string, at canon.Time) (Key, error) {
+	return signerOf(k.Of(use), e, use, at)
+}
+
+func signerOf(keys []Key, e Envelope, use string, at canon.Time) (Key, error) {
+	if n := len(e.Signatures); n != 1 {
+		return Key{}, fmt.Errorf("%d signatures, want that of the %s key alone", n, use)
+	}
+	for _, key := range keys {
+		if signedBy(e, key) {
+			return key, key.check(use, at)
+		}
+	}
+	return Key{}, fmt.Errorf("not signed by a %s key of this log: the key id is %s: %w", use, e.Signatures[0].KeyID.Short(), ErrUnknownKey)
+}
+
 // Digest returns the digest of the canonical bytes, which names a keyset.
 func (k Keyset) Digest() (canon.Digest, error) {
 	data, err := canon.Marshal(k)
@@ -159,6 +207,17 @@ func (k Keyset) Standing(use string, at canon.Time) []Key {
 
 // LogVKeys returns the verifier keys of the checkpoints that are signed at a time, the newest first.
 func (k Keyset) LogVKeys(at canon.Time) []string { return vkeys(k.Origin, k.Standing(UseLog, at)) }
+
+// LogVerifiers returns the verifiers of a log's checkpoints, of those log keys that it lists.
+func (k Keyset) LogVerifiers() []note.Verifier {
+	var out []note.Verifier
+	for _, vkey := range vkeys(k.Origin, k.Of(UseLog)) {
+		if v, err := note.NewVerifier(vkey); err == nil { // Validate refuses one that does not parse
+			out = append(out, v)
+		}
+	}
+	return out
+}
 
 func vkeys(origin string, keys []Key) []string {
 	var out []string

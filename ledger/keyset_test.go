@@ -314,7 +314,7 @@ func TestSignerOf(t *testing.T) {
 		{"before its start", sign(ecKey(4)), start + day - 1, "not at 2026-05-29"},
 		{"by another use", sign(edKey(3)), start, "not signed by a result key of this log"},
 		{"by a stranger", sign(ecKey(9)), start, "not signed by a result key of this log"},
-		{"by two", sign(ecKey(2), ecKey(4)), start + day, "by it alone"},
+		{"by two", sign(ecKey(2), ecKey(4)), start + day, "2 signatures"},
 	} {
 		_, err := h.SignerOf(c.e, ledger.UseResult, c.at)
 		check(t, c.name, err, c.want)

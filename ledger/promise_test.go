@@ -28,27 +28,36 @@ func TestPromise(t *testing.T) {
 	} {
 		p := good
 		c.change(&p)
-		e, err := ledger.SealPromise(p, edKey(1))
+		e, err := ledger.SealPromise(p, edKey(3))
 		check(t, c.name+", seal", err, c.want)
 		if c.want != "" { // one that a careless signer made is refused by its reader
-			if e, err = ledger.Seal(ledger.PromiseType, marshal(t, p), edKey(1)); err != nil {
+			if e, err = ledger.Seal(ledger.PromiseType, marshal(t, p), edKey(3)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := ledger.OpenPromise(e, edKey(1).Public())
+		got, err := ledger.OpenPromise(e, firstKeyset(t))
 		check(t, c.name+", open", err, c.want)
 		if err == nil && got != p {
 			t.Errorf("%s: %+v, want %+v", c.name, got, p)
 		}
 	}
-	e, err := ledger.SealPromise(good, edKey(1))
+	e, err := ledger.SealPromise(good, edKey(3))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = ledger.OpenPromise(e, edKey(2).Public())
-	check(t, "another key", err, "not signed by the promise key")
+	other := firstKeyset(t)
+	other.Keys[2].SPKI = spkiOf(t, edKey(4))
+	_, err = ledger.OpenPromise(e, other)
+	check(t, "another key", err, "not signed by a promise key")
+	other = firstKeyset(t)
+	other.Keys[2].Until = good.Received
+	_, err = ledger.OpenPromise(e, other)
+	check(t, "received in the key's last second", err, "")
+	other.Keys[2].From, other.Keys[2].Until = good.Received-1, good.Received-1
+	_, err = ledger.OpenPromise(e, other)
+	check(t, "received after the key's end", err, "not at")
 	e.PayloadType = "assay/result/v1"
-	_, err = ledger.OpenPromise(e, edKey(1).Public())
+	_, err = ledger.OpenPromise(e, firstKeyset(t))
 	check(t, "another payload type", err, `payload type "assay/result/v1"`)
 }
 

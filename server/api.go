@@ -175,12 +175,8 @@ func (s *Server) publicOperations(api huma.API) {
 		})
 	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
 		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
-	keys := operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys", http.StatusOK, 0)
-	keys.Responses = responses(http.StatusOK, jsonType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[ledger.Keyset](), true, ""))
-	register(s, api, keys, func(context.Context, *empty) (*rawBody, error) {
-		data, err := canon.Marshal(s.keyset)
-		return &rawBody{ContentType: jsonType, Body: data}, err
-	})
+	register(s, api, operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys: the log's keysets, the first one first", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Keysets], error) { return answered(s.keysets(ctx)) })
 	jwks := operation(http.MethodGet, client.JWKSPath, "jwks", "Ask for the keys of attestation results (RFC 7517)", http.StatusOK, 0)
 	jwks.Responses = responses(http.StatusOK, jwksType, &huma.Schema{Type: huma.TypeObject})
 	register(s, api, jwks, func(ctx context.Context, _ *empty) (*rawBody, error) {
