@@ -278,9 +278,10 @@ func TestKeysForged(t *testing.T) {
 	w.server.Alter = func(v any) {
 		honest(v)
 		if k, ok := v.(*client.Keysets); ok {
-			signature := &k.Keysets[0].Signatures[0]
-			signature.Sig = slices.Clone(signature.Sig)
-			signature.Sig[0] ^= 1
+			signatures := slices.Clone(k.Keysets[0].Signatures)
+			signatures[0].Sig = slices.Clone(signatures[0].Sig)
+			signatures[0].Sig[0] ^= 1
+			k.Keysets[0].Signatures = signatures
 		}
 	}
 	if err := w.round(); err == nil || !strings.Contains(err.Error(), "did not sign it") {

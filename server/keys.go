@@ -183,6 +183,9 @@ func (s *Server) noteSigners(ctx context.Context) ([]note.Signer, error) {
 		}
 		signers = append(signers, noteKey{v, held})
 	}
+	if len(signers) == 0 {
+		return nil, fmt.Errorf("keys: no log key stands at %s: does the clock jump?", now)
+	}
 	return signers, nil
 }
 

@@ -273,7 +273,7 @@ func (s *Server) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.store.Publish(ctx, signers, s.time())
+	_, err = s.store.Publish(ctx, signers[0], s.time(), signers[1:]...)
 	return err
 }
 

@@ -109,8 +109,8 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 
 // Publish signs the tree as it is and stores the checkpoint. It reports whether there was something new. A checkpoint
 // that another process stored meanwhile wins if it is larger, and a key never signs a tree that does not continue the
-// last one published. Each key signs. Signing happens outside the transaction: who dies between the two has published nothing.
-func (s *Store) Publish(ctx context.Context, keys []note.Signer, now canon.Time) (bool, error) {
+// last one published. While one key takes over from another, the other signs beside it. Signing happens outside the transaction: who dies between the two has published nothing.
+func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, beside ...note.Signer) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
 	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
 	if err != nil {
@@ -135,10 +135,7 @@ func (s *Store) Publish(ctx context.Context, keys []note.Signer, now canon.Time)
 			return fail(fmt.Errorf("the tree does not continue the last checkpoint: %w", err))
 		}
 	}
-	if len(keys) == 0 {
-		return fail(errors.New("no log key stands"))
-	}
-	signed, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: keys[0].Name(), Tree: tree}, keys...)
+	signed, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: key.Name(), Tree: tree}, append([]note.Signer{key}, beside...)...)
 	if err != nil {
 		return fail(err)
 	}
