@@ -5,7 +5,11 @@ import (
 	"testing"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/attest/tpm"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/ledger"
@@ -50,6 +54,16 @@ func TestReadCollateral(t *testing.T) {
 			}
 		case err != nil || len(items) != 1 || items[0].Kind != row.kind:
 			t.Errorf("%s: %d items, %v, want one of kind %s", row.name, len(items), err, row.kind)
+		}
+	}
+}
+
+// TestReferenceFormats: a list of reference values may speak of every format that guests are measured in.
+func TestReferenceFormats(t *testing.T) {
+	for _, format := range []string{sevsnp.Format, tdx.Format, tpm.Format, azure.FormatSNP, azure.FormatTDX} {
+		r := attest.References{Type: attest.ReferencesType, Values: []attest.Reference{{Format: format, Measurement: make([]byte, 48)}}}
+		if err := r.Check(); err != nil {
+			t.Error(err)
 		}
 	}
 }
