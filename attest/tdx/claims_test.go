@@ -179,9 +179,9 @@ var twins = []twin{
 	{"TCB info of another PCE", "tdx.collateral", unknown, "PCEID mismatch", infoTwin(func(t *mint.TCBInfo) { t.PCEID = "0001" }), onCollateral},
 	{"TCB info of SGX", "tdx.collateral", unknown, `TCB info of id "SGX"`, infoTwin(func(t *mint.TCBInfo) { t.ID = "SGX" }), onCollateral},
 	{"TCB info of version 2", "tdx.collateral", unknown, "version 2", infoTwin(func(t *mint.TCBInfo) { t.Version = 2 }), onCollateral},
-	{"TCB info of the future", "tdx.collateral", unknown, "begins at", infoTwin(func(t *mint.TCBInfo) { t.Issued = now.Add(time.Second) }), onCollateral},
+	{"TCB info of the future", "tdx.collateral", unknown, "the TCB info is not used: it begins at", infoTwin(func(t *mint.TCBInfo) { t.Issued = now.Add(time.Second) }), onCollateral},
 	{"TCB info lapsed", "tdx.collateral", unknown, "lapsed at", infoTwin(func(t *mint.TCBInfo) { t.Next = now.Add(-time.Second) }), onCollateral},
-	{"QE identity of the future", "tdx.collateral", unknown, "begins at", identityTwin(func(q *mint.QEIdentity) { q.Issued = now.Add(time.Second) }), onCollateral},
+	{"QE identity of the future", "tdx.collateral", unknown, "the QE identity is not used: it begins at", identityTwin(func(q *mint.QEIdentity) { q.Issued = now.Add(time.Second) }), onCollateral},
 	{"QE identity lapsed", "tdx.collateral", unknown, "lapsed at", identityTwin(func(q *mint.QEIdentity) { q.Next = now.Add(-time.Second) }), onCollateral},
 	{"QE identity of SGX", "tdx.collateral", unknown, `identity of id "QE"`, identityTwin(func(q *mint.QEIdentity) { q.ID = "QE" }), onCollateral},
 	{"two evaluations", "tdx.collateral", unknown, "TCB info of evaluation 18, QE identity of 17", identityTwin(func(q *mint.QEIdentity) { q.Evaluation = 17 }), onCollateral},
@@ -209,7 +209,7 @@ var twins = []twin{
 	{"TCB signer revoked", "tdx.collateral", unknown, "revoked the certificate of its signer", itemsTwin(func(m *minted) []attest.Collateral {
 		return m.with(3, attest.Collateral{Kind: attest.KindIntelRootCRL, Data: m.intel.RootCRL(now.AddDate(0, 0, -5), now.AddDate(0, 0, 30), serial(m.intel.TCBSigner))})
 	}), onCollateral},
-	{"TCB signer not yet valid", "tdx.collateral", unknown, "begins at", itemsTwin(func(m *minted) []attest.Collateral {
+	{"TCB signer not yet valid", "tdx.collateral", unknown, `"Intel SGX TCB Signing" begins at`, itemsTwin(func(m *minted) []attest.Collateral {
 		s := m.intel.NewTCBSigner(9, &m.intel.Root, now.AddDate(0, 0, 1))
 		return m.with(0, m.intel.Signed(attest.KindIntelTCBInfo, mint.SignedBody("tcbInfo", mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -5), 18).JSON(), s), s))
 	}), onCollateral},
