@@ -327,6 +327,7 @@ func TestKnownBugs(t *testing.T) {
 	}
 	zero, text := make([]byte, 32), []byte("x")
 
+	t.Run("C07 IMA violation", imaViolation)
 	t.Run("P10 event size BDBFEF47", func(t *testing.T) {
 		b := agile(11).add(0, 1, text, nil)
 		size := len(b.data) - 5

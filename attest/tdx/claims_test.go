@@ -63,6 +63,12 @@ func itemsTwin(change func(m *minted) []attest.Collateral) func(m *minted) ([]by
 	return func(m *minted) ([]byte, []attest.Collateral) { return m.seal(mint.SoundQuote15()), change(m) }
 }
 
+func rootCRLTwin(list func(m *minted) []byte) func(m *minted) ([]byte, []attest.Collateral) {
+	return itemsTwin(func(m *minted) []attest.Collateral {
+		return m.with(3, attest.Collateral{Kind: attest.KindIntelRootCRL, Data: list(m)})
+	})
+}
+
 func infoTwin(change func(*mint.TCBInfo)) func(m *minted) ([]byte, []attest.Collateral) {
 	return itemsTwin(func(m *minted) []attest.Collateral { return m.tcbInfo(change) })
 }
@@ -167,6 +173,11 @@ var twins = []twin{
 	{"PCK CRL of the other CA", "tdx.revocation", unknown, "its issuer is \"Intel SGX PCK Processor CA\"", itemsTwin(func(m *minted) []attest.Collateral {
 		return m.with(2, attest.Collateral{Kind: attest.KindIntelPCKCRL, Data: m.intel.PCKCRL(m.intel.ProcessorCA, now, now.AddDate(0, 0, 1))})
 	}), nil},
+	{"root CRL of the future", "tdx.revocation", unknown, "was issued at", rootCRLTwin(func(m *minted) []byte { return m.intel.RootCRL(now.AddDate(0, 0, 1), now.AddDate(0, 0, 2)) }), append([]string{"tdx.collateral"}, onCollateral...)},
+	{"root CRL lapsed", "tdx.revocation", unknown, "it lapsed", rootCRLTwin(func(m *minted) []byte { return m.intel.RootCRL(now.AddDate(0, 0, -2), now.AddDate(0, 0, -1)) }), append([]string{"tdx.collateral"}, onCollateral...)},
+	{"root CRL by a stranger", "tdx.revocation", unknown, "not signed by", rootCRLTwin(func(*minted) []byte {
+		return mint.NewIntelImpostor().RootCRL(now.AddDate(0, 0, -5), now.AddDate(0, 0, 30))
+	}), append([]string{"tdx.collateral"}, onCollateral...)},
 	{"PCK CRL by a stranger", "tdx.revocation", unknown, "not signed by", itemsTwin(func(m *minted) []attest.Collateral {
 		i := mint.NewIntelImpostor()
 		return m.with(2, attest.Collateral{Kind: attest.KindIntelPCKCRL, Data: i.PCKCRL(i.PlatformCA, now, now.AddDate(0, 0, 1))})
@@ -480,6 +491,7 @@ func TestRelaunch(t *testing.T) {
 		{"and to be configured", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "ConfigurationNeeded", "UpToDate", "TDRelaunchAdvisedConfigurationNeeded"},
 		{"and to be hardened", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "SWHardeningNeeded", "UpToDate", "TDRelaunchAdvised"},
 		{"quoting enclave is old", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "UpToDate", "OutOfDate", "OutOfDate"},
+		{"quoting enclave is old and the platform to be configured", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "ConfigurationNeeded", "OutOfDate", "OutOfDateConfigurationNeeded"},
 		{"platform is old", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "OutOfDate", "UpToDate", "OutOfDate"},
 		{"still old", tdx.SVN{4, 1, 3}, tdx.SVN{5, 1, 3}, "UpToDate", "UpToDate", "OutOfDate"},
 		{"older now than at launch", tdx.SVN{6, 1, 3}, tdx.SVN{4, 1, 3}, "UpToDate", "UpToDate", "OutOfDate"},

@@ -356,6 +356,32 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// TestAKScheme: each fault of the key's own algorithms is found alone.
+func TestAKScheme(t *testing.T) {
+	for _, row := range []struct {
+		change func(*tpm.Public)
+		after  bool // after the quote was signed
+		why    claim.Reason
+	}{
+		{func(p *tpm.Public) { p.SchemeHash = eventlog.SHA384 }, false, ""},
+		{func(p *tpm.Public) { p.SchemeHash = eventlog.SHA384 }, true, "bad-attributes: its scheme is not that of the signature"},
+		{func(p *tpm.Public) { p.SchemeHash = eventlog.SHA1 }, false, "bad-attributes: its scheme hashes with sha1"},
+		{func(p *tpm.Public) { p.NameAlg = eventlog.SHA384 }, false, ""},
+		{func(p *tpm.Public) { p.NameAlg = eventlog.SHA1 }, false, "bad-attributes: its name is a digest of sha1"},
+	} {
+		s := sound(t)
+		if row.change(&s.tpm.Public); !row.after {
+			s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
+		}
+		s.put(tpm.PartAK, s.tpm.AK())
+		s.c.Expect.Activations = []attest.Activation{s.tpm.Activation()}
+		set, _ := s.appraise()
+		if c := set.Find("tpm.ak-attributes", subject); c.Reason != row.why || (c.Status == claim.Affirmed) != (row.why == "") {
+			t.Errorf("%s %q, want %q", c.Status, c.Reason, row.why)
+		}
+	}
+}
+
 // TestIssuers: an issuer may come with the certificate, with the roots or with the collateral; one that is nowhere is
 // wanted from where it is published, and one that does not descend from a root is refused.
 func TestIssuers(t *testing.T) {
@@ -519,6 +545,11 @@ func TestStructureRefuses(t *testing.T) {
 		return b
 	}
 	reversed := tpm.EncodePCRs(s.tpm.PCRs(eventlog.SHA256, 1))
+	var none claim.Set
+	tpm.Appraise(attest.Component{}, subject, &s.c, s.asked, &none)
+	if why := none.Find("tpm.structure", subject).Reason; !strings.Contains(string(why), `no part "quote"`) {
+		t.Errorf("a component of no parts: %q", why)
+	}
 	for name, row := range map[string]struct {
 		part string
 		data []byte
@@ -543,6 +574,8 @@ func TestStructureRefuses(t *testing.T) {
 		"no key":                  {tpm.PartAK, nil, "part 3 is"},
 		"digest of an IMA list":   {tpm.PartIMADigest, make([]byte, 32), `and no part "ima"`},
 		"certificate cut":         {tpm.PartEKCertificate, s.part(tpm.PartEKCertificate)[:80], "does not end where it does"},
+		"AK certificate cut":      {tpm.PartAKCertificate, s.part(tpm.PartEKCertificate)[:80], "does not end where it does"},
+		"endorsement key cut":     {tpm.PartEK, ak[:20], `part "ek": parse TPMT_PUBLIC: cut off`},
 		"part that nobody knows":  {"x", []byte{1}, "part 0 is"},
 		"certificate of FFFFFFFF": {tpm.PartEKCertificate, []byte{0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 1}, "does not end where it does"},
 	} {
