@@ -95,6 +95,17 @@ func TestRejections(t *testing.T) {
 			}
 		}
 	})
+	t.Run("row 31: a rule that needs the log refuses a machine that shows none", func(t *testing.T) {
+		p, err := policy.Load("log.yaml", []byte("type: assay/policy/v1\nname: log\nrequire:\n  - {claim: tpm.event-log, of: tpm}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]policy.Outcome{"bundle-tpm": policy.Accept, "tpm-log-stripped": policy.Reject, "tpm-log-empty": policy.Reject, "tpm-unlogged": policy.Reject} {
+			if got := outcome(t, name, p); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+	})
 	t.Run("row 26: an older evaluation of Intel's beside a newer", func(t *testing.T) {
 		status := func(name string) *claim.Claim {
 			return judge(t, all[name]).Appraisal.Claims.Find("tdx.tcb-status", "cpu:0")

@@ -330,10 +330,12 @@ func TestKnownBugs(t *testing.T) {
 	t.Run("C07 IMA violation", imaViolation)
 	t.Run("P10 event size BDBFEF47", func(t *testing.T) {
 		b := agile(11).add(0, 1, text, nil)
-		size := len(b.data) - 5
-		refused(t, append(b.data[:size:size], 0x47, 0xEF, 0xBF, 0xBD), "3183472455 bytes of data, 0 are left")
-		legacy := slices.Concat(le32(0), le32(1), make([]byte, 20), le32(0xBDBFEF47), make([]byte, 90))
-		refused(t, legacy, "3183472455 bytes of data, 90 are left")
+		cut := len(b.data) - 5
+		for _, size := range []uint32{0xBDBFEF47, 0x80000000, 0xffffffff} {
+			refused(t, append(b.data[:cut:cut], le32(size)...), fmt.Sprintf("%d bytes of data, 0 are left", size))
+			legacy := slices.Concat(le32(0), le32(1), make([]byte, 20), le32(size), make([]byte, 90))
+			refused(t, legacy, fmt.Sprintf("%d bytes of data, 90 are left", size))
+		}
 		if _, err := eventlog.Parse(agile(11).add(0, 1, text, nil).data, eventlog.PCRs); err != nil {
 			t.Errorf("twin: %v", err)
 		}

@@ -241,6 +241,10 @@ func TestTwins(t *testing.T) {
 		{"EK certificate without usage, with a name", ek(mint.TPMOptions{NoUsage: true}), "tpm.ek-chain affirmed " + `"Mint TPM Root CA" "Mint TPM Manufacturing CA 001" -`},
 		{"EK certificate sloppy", ek(mint.TPMOptions{Sloppy: true}), "tpm.ek-encoding affirmed sloppy"},
 		{"EK part of another key", func(s *scene) { s.put(tpm.PartEK, other.AK()) }, "tpm.ek-chain contradicted mismatch"},
+		{"EK certificate that does not parse", func(s *scene) {
+			s.put(tpm.PartEKCertificate, []byte{0x30, 0})
+			s.put(tpm.PartEK, endorsementKey(t, s.tpm))
+		}, "tpm.ek-chain contradicted untrusted"},
 		{"EK denied", func(s *scene) {
 			s.c.Expect.DenyListKeys = [][]byte{mint.DenyListKey()}
 			s.c.Collateral = []attest.Collateral{{Kind: attest.KindDenyList, Data: mint.DenyList(1, feb, feb+1000, attest.Denied{Identity: s.tpm.Identity(), Since: feb, Reason: "stolen"})}}

@@ -173,6 +173,53 @@ func TestTie(t *testing.T) {
 	}
 }
 
+// TestTieTDX: a TD's quote names the vTPM's key as a report of AMD's does.
+func TestTieTDX(t *testing.T) {
+	m, other, intel := newMachine("one"), newMachine("two"), mint.NewIntel()
+	pck := intel.PCK(intel.IntelPlatform("one"), mint.PCKOptions{})
+	roots, err := attest.NewRoots(append(m.roots(t).Files(), intel.Roots()...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name       string
+		reportData []byte
+		change     func(*tdx.Quote)
+		wanted     []string
+	}{
+		{"named", named(m.tpm.AK(), nonce), nil, []string{"tpm.ak-bound affirmed tee", "tdx.signature affirmed", "tdx.freshness affirmed " + hex.EncodeToString(named(m.tpm.AK(), nonce))}},
+		{"evidence of two VMs", named(other.tpm.AK(), nonce), nil, []string{"tpm.ak-bound affirmed certificate", "tdx.signature affirmed", "tdx.freshness contradicted mismatch"}},
+		{"named and not signed", named(m.tpm.AK(), nonce), func(q *tdx.Quote) { q.MRTD[0] ^= 1 }, []string{"tpm.ak-bound unknown rests-on", "tdx.signature contradicted bad-signature"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			q := mint.SoundQuote()
+			copy(q.ReportData[:], row.reportData)
+			q = intel.Seal(q, mint.SoundQE(), pck, intel.PlatformCA)
+			if row.change != nil {
+				row.change(&q)
+			}
+			quote, err := tdxabi.QuoteToProto(q.Encode())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := proto.Marshal(quote.(*tdxpb.QuoteV4))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := m.record(t, nonce, nil)
+			r.raw.put(9, b)
+			want(t, appraise(t, r.bytes(), roots, feb, nonce), row.wanted...)
+			rec, err := gcp.Read(r.bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := rec.Appraise("tpm:0", "cpu:0", &attest.Case{Roots: roots, At: feb}, attest.Asked{}, new(claim.Set)); f.Boot.Root != attest.RootHostVTPM {
+				t.Errorf("root %q, want %q", f.Boot.Root, attest.RootHostVTPM)
+			}
+		})
+	}
+}
+
 // TestRoot: what a vTPM measures is its host's word, and no chip's, however the key is bound.
 func TestRoot(t *testing.T) {
 	m := newMachine("one")
@@ -303,6 +350,33 @@ func TestReal(t *testing.T) {
 	f := rec.Appraise("tpm:0", "cpu:0", &attest.Case{Roots: roots, At: nov}, attest.Asked{}, new(claim.Set))
 	if f.Boot.Root != attest.RootHostVTPM {
 		t.Errorf("root %q, want %q", f.Boot.Root, attest.RootHostVTPM)
+	}
+}
+
+// TestRealCertificates: certificates of signing keys of real VMs, which came without their issuers, lead to a pinned root;
+// those of other keys do not, and none does without the pinned intermediates. They are for other keys than the recording's.
+func TestRealCertificates(t *testing.T) {
+	m := newMachine("one")
+	var bare []byte
+	for block, rest := pem.Decode(gcp.VendorRoots()[0].Data); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && bytes.Equal(c.RawIssuer, c.RawSubject) {
+			bare = append(bare, pem.EncodeToMemory(block)...)
+		}
+	}
+	alone, err := attest.NewRoots(attest.RootFile{Name: gcp.VendorRoots()[0].Name, Data: bare})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, usable := range map[string]bool{"uca_tpm_ecc_sign": true, "uca_tpm_rsa_sign": true, "pca_tpm_ecc_sign": true, "uca_tpm_ecc_enc": false, "pca_tpm_rsa_enc": false} {
+		block, _ := pem.Decode(vectors.Read(t, "cpu/gcp/gtt-"+name+"_cert.pem"))
+		r := m.record(t, nonce, nil)
+		r.cert = block.Bytes
+		for _, roots := range []attest.Roots{verifier.VendorRoots(), alone} {
+			c := appraise(t, r.bytes(), roots, nov, nonce).Find("tpm.ak-bound", "tpm:0")
+			if proven := c.Until != 0; proven != (usable && roots.Digest() != alone.Digest()) || c.Status != claim.Contradicted {
+				t.Errorf("%s: %s, %q, proven until %s", name, c.Status, c.Reason, c.Until)
+			}
+		}
 	}
 }
 
