@@ -351,6 +351,13 @@ func oldTCBInfo(t *testing.T) {
 	if c := s.Find("tdx.tcb-status", subject); c.Until != canon.At(then.AddDate(0, 0, 30)) {
 		t.Errorf("the status holds until %s", c.Until)
 	}
+	// A real one, which lapsed in July 2023.
+	real, items := file(t, "cpu/tdx/gtg-tdx_prod_quote_SPR_E4.dat"), googleCollateral(t, "50806f000000", "cpu/tdx/gtg-rootcrl.der")
+	s, _ = vendor(t, "2023-07-01T00:00:00Z").judge(real, items...)
+	want(t, s, "tdx.collateral", claim.Affirmed, "15")
+	s, _ = vendor(t, "2024-01-01T00:00:00Z").judge(real, items...)
+	want(t, s, "tdx.collateral", claim.Unknown, "collateral-refused", "lapsed at 2023-07-")
+	want(t, s, "tdx.tcb-status", claim.Unknown, "rests-on")
 }
 
 // twoEvaluations: the higher evaluation number decides, the other's status stands in the reason; in any order.

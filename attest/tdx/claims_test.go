@@ -144,6 +144,10 @@ var twins = []twin{
 		m.roots, _ = attest.NewRoots(m.intel.Roots()[0])
 		return m.seal(mint.SoundQuote15()), m.items
 	}, nil},
+	{"root set's list of QE signers has a fault", "tdx.qe-signer", unknown, "line 1: want MRSIGNER", func(m *minted) ([]byte, []attest.Collateral) {
+		m.roots, _ = attest.NewRoots(m.intel.Roots()[0], attest.RootFile{Name: tdx.QESignerFile, Data: []byte("dc9e 2\n")})
+		return m.seal(mint.SoundQuote15()), m.items
+	}, nil},
 	{"QE identity of another signer", "tdx.qe-identity", contradicted, "MRSIGNER is", identityTwin(func(q *mint.QEIdentity) { q.Enclave.MRSigner[0] ^= 1 }), nil},
 	{"QE identity of another product", "tdx.qe-identity", contradicted, "ISVPRODID is 2, want 3", identityTwin(func(q *mint.QEIdentity) { q.Enclave.ProductID = 3 }), nil},
 	{"QE with other attributes", "tdx.qe-identity", contradicted, "ATTRIBUTES are", enclaveTwin(func(e *mint.Enclave) { e.Attributes[0] |= 8 }), nil},

@@ -210,6 +210,8 @@ func TestTwins(t *testing.T) {
 		{"SHA-1 signature", attributes(func(p *tpm.Public) { p.SchemeHash = eventlog.SHA1 }), "tpm.signature contradicted weak-hash"},
 		{"magic", field(func(q *tpm.Attest) { q.Magic = 0x12345678 }), "tpm.quote contradicted not-a-quote"},
 		{"type certify", field(func(q *tpm.Attest) { q.Type = 0x8017 }), "tpm.quote contradicted not-a-quote"},
+		{"registers of what is no quote", field(func(q *tpm.Attest) { q.Type = 0x8017 }), "tpm.selection unknown rests-on"},
+		{"digest of what is no quote", field(func(q *tpm.Attest) { q.Type = 0x8017 }), "tpm.pcr-digest unknown rests-on"},
 		{"not restricted", attributes(func(p *tpm.Public) { p.Attributes &^= tpm.Restricted }), "tpm.ak-attributes contradicted bad-attributes"},
 		{"not fixed to the TPM", attributes(func(p *tpm.Public) { p.Attributes &^= tpm.FixedTPM }), "tpm.ak-attributes contradicted bad-attributes"},
 		{"not fixed to its parent", attributes(func(p *tpm.Public) { p.Attributes &^= tpm.FixedParent }), "tpm.ak-attributes contradicted bad-attributes"},
@@ -225,6 +227,7 @@ func TestTwins(t *testing.T) {
 		{"activation of another key", func(s *scene) { s.c.Expect.Activations = []attest.Activation{other.Activation()} }, "tpm.ak-bound unknown no-expectation"},
 		{"activated by another TPM", func(s *scene) { s.c.Expect.Activations[0].EK = other.EKDigest() }, "tpm.ak-bound contradicted mismatch"},
 		{"no EK certificate", func(s *scene) { s.put(tpm.PartEKCertificate, nil) }, "tpm.ek-chain unknown evidence-missing"},
+		{"no EK certificate, and the key was activated", func(s *scene) { s.put(tpm.PartEKCertificate, nil) }, "tpm.ak-bound unknown evidence-missing"},
 		{"EK certificate of another TPM", func(s *scene) { s.put(tpm.PartEKCertificate, other.EKCertificate(mint.TPMOptions{}).DER) }, "tpm.ak-bound contradicted mismatch"},
 		{"EK certificate lapsed", ek(mint.TPMOptions{NotBefore: day(2020), NotAfter: day(2026)}), "tpm.ek-chain contradicted lapsed"},
 		{"EK certificate not yet valid", ek(mint.TPMOptions{NotBefore: day(2027)}), "tpm.ek-chain contradicted not-yet-valid"},
@@ -424,6 +427,53 @@ func TestIssuers(t *testing.T) {
 	want(t, set, "tpm.structure contradicted malformed")
 }
 
+// TestAKIssuer: the issuer of an attestation key's certificate is wanted as that of an endorsement key's is.
+func TestAKIssuer(t *testing.T) {
+	s := sound(t)
+	roots, err := attest.NewRoots(attest.RootFile{Name: "tpm-mint.pem", Data: s.maker.Root.PEM()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.c.Roots = roots
+	url := "https://pki.example/ca.crt"
+	s.put(tpm.PartEKCertificate, nil)
+	s.put(tpm.PartAKCertificate, s.tpm.AKCertificate(mint.TPMOptions{IssuerURL: url}).DER)
+	set, f := s.appraise()
+	want(t, set, "tpm.ak-bound unknown collateral-missing")
+	if len(f.Needs) != 1 || f.Needs[0].Kind != attest.KindTPMCertificate || f.Needs[0].Source != url {
+		t.Errorf("needs %+v", f.Needs)
+	}
+	s.c.Collateral = []attest.Collateral{{Kind: attest.KindTPMCertificate, Data: s.maker.CA.DER}}
+	set, f = s.appraise()
+	want(t, set, "tpm.ak-bound affirmed certificate")
+	if len(f.Needs) != 0 {
+		t.Errorf("needs %+v", f.Needs)
+	}
+}
+
+// TestIdentity: an endorsement key names the TPM only where the attestation key is bound by it. One that stands beside a
+// key with a tie of its own may be any TPM's.
+func TestIdentity(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*scene)
+		named  bool
+	}{
+		"activated":      {func(*scene) {}, true},
+		"AK certificate": {func(s *scene) { s.put(tpm.PartAKCertificate, s.tpm.AKCertificate(mint.TPMOptions{}).DER) }, false},
+		"named by a TEE": {func(s *scene) {
+			d, _ := tpm.AK(s.comp)
+			s.ties = []tpm.Tie{{AK: d, Value: "tee"}}
+		}, false},
+		"no endorsement key": {func(s *scene) { s.put(tpm.PartEKCertificate, nil) }, false},
+	} {
+		s := sound(t)
+		row.change(s)
+		if _, f := s.appraise(); f.Masked == row.named || (len(f.Identities) == 1) != row.named {
+			t.Errorf("%s: identities %v, masked %v", name, f.Identities, f.Masked)
+		}
+	}
+}
+
 // TestMemory: a chain that was proved before gives the same claims, also when its dates have passed since.
 func TestMemory(t *testing.T) {
 	s := sound(t)
@@ -456,18 +506,28 @@ func TestKnownBugs(t *testing.T) {
 		}
 	})
 	t.Run("C04 empty nonce", func(t *testing.T) {
+		for _, asked := range [][]byte{{}, nil, nonce} {
+			s := sound(t)
+			s.asked.ReportData = asked
+			s.retake(nil, s.tpm.PCRs(eventlog.SHA256, boot...))
+			set, _ := s.appraise()
+			want(t, set, "tpm.freshness contradicted no-freshness")
+		}
 		s := sound(t)
-		s.retake(nil, s.tpm.PCRs(eventlog.SHA256, boot...))
-		s.asked.ReportData = []byte{}
+		s.retake(nonce[:1], s.tpm.PCRs(eventlog.SHA256, boot...))
+		s.asked = attest.Asked{ReportData: nonce[:1], Value: "5a"}
 		set, _ := s.appraise()
-		want(t, set, "tpm.freshness contradicted no-freshness")
+		want(t, set, "tpm.freshness affirmed 5a")
 	})
 	t.Run("C06 one PCR digit changed", func(t *testing.T) {
 		s := sound(t)
 		p := s.tpm.PCRs(eventlog.SHA256, boot...)
-		p[4].Value[31] ^= 1
 		s.put(tpm.PartPCRs, tpm.EncodePCRs(p))
 		set, _ := s.appraise()
+		want(t, set, "tpm.pcr-digest affirmed")
+		p[4].Value[31] ^= 1
+		s.put(tpm.PartPCRs, tpm.EncodePCRs(p))
+		set, _ = s.appraise()
 		want(t, set, "tpm.pcr-digest contradicted mismatch")
 		if why := set.Find("tpm.event-log", subject).Reason; !strings.Contains(string(why), "PCR 4") {
 			t.Errorf("no claim names PCR 4: %s", why)
@@ -514,14 +574,19 @@ func TestKnownBugs(t *testing.T) {
 		}
 	})
 	t.Run("G10 two writers", func(t *testing.T) {
-		s := sound(t)
-		s.tpm.Extend(9, []byte("B"))
-		s.tpm.Extend(9, []byte("A"))
-		s.tpm.Log.Add(9, eventlog.IPL, []byte("A"), []byte("A"))
-		s.tpm.Log.Add(9, eventlog.IPL, []byte("B"), []byte("B"))
-		s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
-		set, _ := s.appraise()
-		want(t, set, "tpm.event-log contradicted replay-mismatch")
+		for order, want_ := range map[string]string{"A B": "affirmed", "B A": "contradicted replay-mismatch"} {
+			s := sound(t)
+			for _, e := range strings.Fields(order) {
+				s.tpm.Extend(9, []byte(e))
+			}
+			s.tpm.Log.Add(9, eventlog.IPL, []byte("A"), []byte("A"))
+			s.tpm.Log.Add(9, eventlog.IPL, []byte("B"), []byte("B"))
+			s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
+			set, _ := s.appraise()
+			if got := said(set, "tpm.event-log"); !strings.HasPrefix(got, want_) {
+				t.Errorf("extended in the order %s: tpm.event-log is %s, want %s", order, got, want_)
+			}
+		}
 	})
 	t.Run("5000 PCR selections", func(t *testing.T) {
 		for n, status := range map[int]string{5000: "tpm.structure contradicted malformed", 6: "tpm.structure contradicted malformed", 2: "tpm.structure contradicted malformed", 1: "tpm.structure affirmed ecc-p256"} {
