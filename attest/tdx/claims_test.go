@@ -251,6 +251,9 @@ var twins = []twin{
 	}), nil},
 	{"reserved feature", "tdx.xfam", contradicted, "reserved-set", quoteTwin(func(q *tdx.Quote) { q.XFAM |= 1 << 62 }), nil},
 	{"other configuration", "tdx.mr-config", affirmed, "owner:01" + strings.Repeat("0", 94), quoteTwin(func(q *tdx.Quote) { q.MROWNER[0] = 1 }), nil},
+	{"every configuration", "tdx.mr-config", affirmed, "config-id:01" + strings.Repeat("0", 94) + " owner:02" + strings.Repeat("0", 94) + " owner-config:03" + strings.Repeat("0", 94), quoteTwin(func(q *tdx.Quote) {
+		q.MRCONFIGID[0], q.MROWNER[0], q.MROWNERCONFIG[0] = 1, 2, 3
+	}), nil},
 	{"other register", "tdx.measurement", affirmed, "", quoteTwin(func(q *tdx.Quote) { q.RTMR[2][0] = 1 }), nil},
 	{"stale", "tdx.freshness", contradicted, "mismatch", quoteTwin(func(q *tdx.Quote) { q.ReportData[0] = 1 }), nil},
 }
