@@ -370,7 +370,7 @@ func twoEvaluations(t *testing.T) {
 	for _, items := range [][]attest.Collateral{append(slices.Clone(m.items), fresh...), append(slices.Clone(fresh), m.items...)} {
 		s, _ := m.judge(raw, items...)
 		want(t, s, "tdx.collateral", claim.Affirmed, "19")
-		want(t, s, "tdx.tcb-status", claim.Affirmed, "OutOfDate", "by evaluation 18 it was UpToDate", "SGX component 1 needs 4, has 3")
+		want(t, s, "tdx.tcb-status", claim.Affirmed, "OutOfDate", "platform OutOfDate of 2024-03-13 (INTEL-SA-00960, INTEL-SA-01036)", "by evaluation 18 it was UpToDate", "SGX component 1 needs 4, has 3")
 	}
 	s, _ := m.judge(raw, m.items...)
 	want(t, s, "tdx.tcb-status", claim.Affirmed, "UpToDate")
@@ -381,6 +381,10 @@ func twoEvaluations(t *testing.T) {
 	newer.Levels[0].SGX[0], newer.Levels[1].SGX[0] = 9, 9
 	s, _ = m.judge(raw, append(slices.Clone(m.items), m.intel.TCBInfo(newer), fresh[1])...)
 	want(t, s, "tdx.tcb-status", claim.Contradicted, "below the lowest level of evaluation 19", "by evaluation 18 it was UpToDate")
+	older := mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -3), 17)
+	older.Levels[0].SGX[0], older.Levels[1].SGX[0] = 9, 9
+	s, _ = m.judge(raw, append(slices.Clone(m.items), m.intel.TCBInfo(older))...)
+	want(t, s, "tdx.tcb-status", claim.Affirmed, "UpToDate", "evaluation 18: ", "by evaluation 17 it was below the lowest level")
 	// An older evaluation issued later is still the older.
 	later := mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -1), 17)
 	s, _ = m.judge(raw, append([]attest.Collateral{m.intel.TCBInfo(later), m.intel.QEIdentity(mint.SoundQEIdentity(now.AddDate(0, 0, -1), 17))}, m.items...)...)
@@ -508,6 +512,13 @@ func TestStrictJSON(t *testing.T) {
 		"not JSON":                    []byte(`{"tcbInfo":`),
 		"nothing":                     nil,
 		"a list":                      []byte(`[]`),
+		"family of 5 bytes":           in(`"fmspc":"00`, `"fmspc":"`),
+		"family of 7 bytes":           in(`"fmspc":"00`, `"fmspc":"0000`),
+		"family not in hex":           in(`"fmspc":"00`, `"fmspc":"0x`),
+		"signer of 47 bytes":          in(`"mrsigner":"00`, `"mrsigner":"`),
+		"attributes of 9 bytes":       in(`"attributes":"00`, `"attributes":"0000`),
+		"status as a number":          in(`"UpToDate"`, `1`),
+		"SVN as text":                 in(`{"svn":3}`, `{"svn":"3"}`),
 		"signature of 63 bytes":       append(bytes.TrimSuffix(sign(good), []byte(`00"}`))[:len(sign(good))-4], `"}`...),
 	} {
 		t.Run(name, func(t *testing.T) { want(t, judge(body), "tdx.collateral", claim.Unknown, "collateral-refused") })

@@ -153,6 +153,7 @@ var twins = []twin{
 	{"QE with other attributes", "tdx.qe-identity", contradicted, "ATTRIBUTES are", enclaveTwin(func(e *mint.Enclave) { e.Attributes[0] |= 8 }), nil},
 	{"QE with other MISCSELECT", "tdx.qe-identity", contradicted, "MISCSELECT is 00000001", enclaveTwin(func(e *mint.Enclave) { e.MiscSelect = 1 }), nil},
 	{"QE below its lowest level", "tdx.qe-identity", contradicted, "quoting enclave ISVSVN needs 2, has 1", enclaveTwin(func(e *mint.Enclave) { e.SVN = 1 }), append([]string{"tdx.tcb-status"}, onStatus...)},
+	{"status of a QE below its lowest level", "tdx.tcb-status", contradicted, "below-levels: the quoting enclave is below the lowest level of evaluation 18: quoting enclave ISVSVN needs 2, has 1", enclaveTwin(func(e *mint.Enclave) { e.SVN = 1 }), append([]string{"tdx.qe-identity"}, onStatus...)},
 	// signature
 	{"quote changed", "tdx.signature", contradicted, "bad-signature", sealedTwin(func(_ *minted, q *tdx.Quote) { q.MRTD[0] ^= 1 }), []string{"tdx.measurement"}},
 	{"signature changed", "tdx.signature", contradicted, "bad-signature", sealedTwin(func(_ *minted, q *tdx.Quote) { q.Signature[0] ^= 1 }), nil},
@@ -237,6 +238,8 @@ var twins = []twin{
 	{"older date", "tdx.tcb-date", affirmed, "20230101", infoTwin(func(t *mint.TCBInfo) { t.Modules[1].Levels[0].Date = time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC) }), nil},
 	// module
 	{"unknown module", "tdx.module-identity", contradicted, "names no TDX module TDX_09", quoteTwin(func(q *tdx.Quote) { q.TEETCBSVN[1], q.TEETCBSVN2[1] = 9, 9 }), append([]string{"tdx.tcb-status"}, onStatus...)},
+	{"unknown module at launch", "tdx.module-identity", contradicted, "names no TDX module TDX_09", quoteTwin(func(q *tdx.Quote) { q.TEETCBSVN[1] = 9 }), append([]string{"tdx.tcb-status"}, onStatus...)},
+	{"unknown module now", "tdx.module-identity", contradicted, "names no TDX module TDX_09", quoteTwin(func(q *tdx.Quote) { q.TEETCBSVN2[1] = 9 }), append([]string{"tdx.tcb-status"}, onStatus...)},
 	{"module of another signer", "tdx.module-identity", contradicted, "MRSIGNERSEAM is", infoTwin(func(t *mint.TCBInfo) { t.Modules[1].MRSigner[0] = 1 }), nil},
 	{"module of other attributes", "tdx.module-identity", contradicted, "SEAMATTRIBUTES is", infoTwin(func(t *mint.TCBInfo) { t.Modules[1].Attributes = 1 }), nil},
 	{"MRSIGNERSEAM set", "tdx.seam", contradicted, "MRSIGNERSEAM is not zero", quoteTwin(func(q *tdx.Quote) { q.MRSIGNERSEAM[47] = 1 }), []string{"tdx.module-identity"}},
