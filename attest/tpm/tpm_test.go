@@ -287,6 +287,7 @@ func TestTwins(t *testing.T) {
 			return append(p, tpm.PCR{Bank: eventlog.SHA384, Index: 7, Value: make([]byte, 48)})
 		}), "tpm.selection contradicted unsigned"},
 		{"register quoted and not shown", pcrs(func(_ *scene, p []tpm.PCR) []tpm.PCR { return p[1:] }), "tpm.selection contradicted mismatch"},
+		{"digest of a register that is not shown", pcrs(func(_ *scene, p []tpm.PCR) []tpm.PCR { return p[1:] }), "tpm.pcr-digest unknown rests-on"},
 		{"PCR 16 shown as PCR 10", func(s *scene) {
 			s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, 16))
 			s.put(tpm.PartPCRs, tpm.EncodePCRs([]tpm.PCR{{Bank: eventlog.SHA256, Index: 10, Value: s.tpm.PCRs(eventlog.SHA256, 16)[0].Value}}))
@@ -317,6 +318,9 @@ func TestTwins(t *testing.T) {
 		}, "tpm.event-log unknown evidence-missing"},
 		{"clock went on", clock(7, 0, 80_000), "tpm.clock affirmed clock:90000 resets:7 restarts:0 safe"},
 		{"rebooted", clock(6, 3, 99_000), "tpm.clock affirmed clock:90000 rebooted resets:7 restarts:0 safe"},
+		{"another key's clock", func(s *scene) {
+			s.c.Expect.Clocks = []attest.TPMClock{{AK: tpm.Name(other.AK()), ResetCount: 99, RestartCount: 99, Clock: 1 << 40}}
+		}, "tpm.clock affirmed clock:90000 resets:7 restarts:0 safe"},
 		{"resetCount went back", clock(8, 0, 1), "tpm.clock contradicted went-back"},
 		{"restartCount went back", clock(7, 1, 1), "tpm.clock contradicted went-back"},
 		{"clock went back", clock(7, 0, 90_001), "tpm.clock contradicted went-back"},
@@ -646,6 +650,11 @@ func TestStructureRefuses(t *testing.T) {
 		"AK certificate cut":      {tpm.PartAKCertificate, s.part(tpm.PartEKCertificate)[:80], "does not end where it does"},
 		"endorsement key cut":     {tpm.PartEK, ak[:20], `part "ek": parse TPMT_PUBLIC: cut off`},
 		"part that nobody knows":  {"x", []byte{1}, "part 0 is"},
+		"certificate of a byte":   {tpm.PartEKCertificate, []byte{0x30}, "does not end where it does"},
+		"certificate, endless":    {tpm.PartEKCertificate, []byte{0x30, 0x80, 0, 0}, "does not end where it does"},
+		"certificate, long form":  {tpm.PartEKCertificate, []byte{0x30, 0x82, 1}, "does not end where it does"},
+		"certificate, longer":     {tpm.PartEKCertificate, []byte{0x30, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "does not end where it does"},
+		"certificate, another":    {tpm.PartEKCertificate, []byte{0x31, 0}, "does not end where it does"},
 		"certificate of FFFFFFFF": {tpm.PartEKCertificate, []byte{0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 1}, "does not end where it does"},
 	} {
 		t.Run(name, func(t *testing.T) {
