@@ -1,10 +1,12 @@
 package tpm_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -217,4 +219,80 @@ func TestAKPaths(t *testing.T) {
 		}
 		check(fmt.Sprintf("%d namesakes before the issuer", n), proven(t, file, leaf, append(many, issuers...)...), words)
 	}
+}
+
+// TestSloppyForms (P21): lengths, integers and truths that strict DER forbids are read, and the signature counts over the
+// bytes as received.
+func TestSloppyForms(t *testing.T) {
+	key := newKey(t, elliptic.P256())
+	root := certify(t, nil, "CA", newKey(t, elliptic.P256()), nil)
+	file := pemFile("tpm-x.pem", root.der)
+	sequence := func(content ...[]byte) []byte {
+		b, err := asn1.Marshal(asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: bytes.Join(content, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	// resigned changes what a certificate says, and has the root sign it anew.
+	resigned := func(der []byte, from, to string) []byte {
+		var outer struct{ TBS, Algorithm, Signature asn1.RawValue }
+		if rest, err := asn1.Unmarshal(der, &outer); err != nil || len(rest) > 0 {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(outer.TBS.Bytes, []byte(from)) {
+			t.Fatalf("no %x in the certificate", from)
+		}
+		tbs := sequence(bytes.Replace(outer.TBS.Bytes, []byte(from), []byte(to), 1))
+		digest := sha256.Sum256(tbs)
+		sig, err := ecdsa.SignASN1(rand.Reader, root.key.(*ecdsa.PrivateKey), digest[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		bits, err := asn1.Marshal(asn1.BitString{Bytes: sig, BitLength: 8 * len(sig)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sequence(tbs, outer.Algorithm.FullBytes, bits)
+	}
+	strict := certify(t, &root, "ak", key, nil).der
+	value := func(b ...byte) []byte { // of the extension of basic constraints
+		return certify(t, &root, "ak", key, func(c *x509.Certificate) {
+			c.BasicConstraintsValid = false
+			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: b}}
+		}).der
+	}
+	const keyUsage = "\x06\x03\x55\x1d\x0f"
+	for name, row := range map[string]struct {
+		der   []byte
+		words string // empty: read
+	}{
+		"strict, signed anew":               {resigned(strict, "\x02\x01\x01", "\x02\x01\x02"), ""},
+		"serial with a zero before it":      {resigned(strict, "\x02\x01\x01", "\x02\x02\x00\x01"), ""},
+		"truth of 01":                       {resigned(strict, keyUsage+"\x01\x01\xff", keyUsage+"\x01\x01\x01"), ""},
+		"long length within an extension":   {value(0x30, 0x81, 0), ""},
+		"truth of 01 within an extension":   {value(0x30, 3, 1, 1, 1), "it is for an authority"},
+		"nonsense within an extension":      {value(0x30, 0x81), "it does not parse"},
+		"nested beyond the limit":           {bytes.Repeat([]byte{0x30, 0x80}, 9), "it does not parse"},
+		"sloppy, and its signature flipped": {flipLast(resigned(strict, "\x02\x01\x01", "\x02\x02\x00\x01")), `its signature is not by the "CA"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := proven(t, file, row.der); (got == "") != (row.words == "") || !strings.Contains(got, row.words) {
+				t.Errorf("%q, want %q", got, row.words)
+			}
+		})
+	}
+	deep := []byte{0x04, 0x81, 0}
+	for range 40 {
+		deep = sequence(deep)
+	}
+	if got := proven(t, file, deep); got != "it does not parse" {
+		t.Errorf("40 sequences within one another: %q", got)
+	}
+}
+
+func flipLast(b []byte) []byte {
+	b = bytes.Clone(b)
+	b[len(b)-1] ^= 1
+	return b
 }

@@ -296,6 +296,9 @@ func TestTwins(t *testing.T) {
 		{"SHA-1 bank alone", func(s *scene) { s.retake(nonce, s.tpm.PCRs(eventlog.SHA1, boot...)) }, "tpm.selection contradicted weak-hash"},
 		{"register changed", pcrs(func(_ *scene, p []tpm.PCR) []tpm.PCR { p[4].Value[0] ^= 1; return p }), "tpm.pcr-digest contradicted mismatch"},
 		{"another digest signed", field(func(q *tpm.Attest) { q.PCRDigest[0] ^= 1 }), "tpm.pcr-digest contradicted mismatch"},
+		{"weaker bank quoted too", func(s *scene) {
+			s.retake(nonce, append(s.tpm.PCRs(eventlog.SHA1, 0, 7), s.tpm.PCRs(eventlog.SHA256, 0, 7)...))
+		}, "tpm.event-log affirmed pcr:0 pcr:7 secure-boot:on"},
 		{"no log", func(s *scene) { s.put(tpm.PartEventLog, nil) }, "tpm.event-log unknown evidence-missing"},
 		{"empty log", func(s *scene) { s.put(tpm.PartEventLog, []byte{}) }, "tpm.event-log unknown evidence-missing"},
 		{"log cut", func(s *scene) { b := s.part(tpm.PartEventLog); s.put(tpm.PartEventLog, b[:len(b)-1]) }, "tpm.event-log contradicted malformed"},
@@ -475,6 +478,26 @@ func TestIdentity(t *testing.T) {
 		if _, f := s.appraise(); f.Masked == row.named || (len(f.Identities) == 1) != row.named {
 			t.Errorf("%s: identities %v, masked %v", name, f.Identities, f.Masked)
 		}
+	}
+}
+
+// TestBoot: what is passed on of a boot is what was extended, and a list that is wanted is named.
+func TestBoot(t *testing.T) {
+	s := sound(t)
+	_, f := s.appraise()
+	n := len(f.Boot.Extended)
+	s.tpm.Log.Add(4, eventlog.NoAction, []byte("said"), []byte("said"))
+	s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
+	set, f := s.appraise()
+	if c := set.Find("tpm.event-log", subject); c.Status != claim.Affirmed || len(f.Boot.Extended) != n {
+		t.Errorf("an event that is extended nowhere: %s, %d events, want %d", c.Status, len(f.Boot.Extended), n)
+	}
+	d := canon.Sum(s.part(tpm.PartIMA))
+	s.put(tpm.PartIMA, nil)
+	s.put(tpm.PartIMADigest, d[:])
+	s.c.Collateral = []attest.Collateral{{Kind: attest.KindIMAList, Data: []byte("another list")}}
+	if _, f := s.appraise(); len(f.Needs) != 1 || f.Needs[0].Kind != attest.KindIMAList {
+		t.Errorf("needs %+v", f.Needs)
 	}
 }
 
