@@ -11,6 +11,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/eventlog"
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/tpm"
 )
 
@@ -144,7 +145,20 @@ func TestKeyForms(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	ak := sound(t).part(tpm.PartAK)
+	rsa := func(change func(*tpm.Public)) []byte {
+		p := mint.NewTPMMaker().RSATPM("two", tpm.AlgRSASSA).Public
+		p.N = bytes.Clone(p.N)
+		change(&p)
+		return p.Encode()
+	}
+	p = sound(t).tpm.Public
+	p.X = append([]byte{0}, p.X...)
 	for words, data := range map[string][]byte{
+		"RSA exponent 3, want 65537":                         rsa(func(p *tpm.Public) { p.Exponent = 3 }),
+		"RSA modulus of 2048 bits, the key says":             rsa(func(p *tpm.Public) { p.Bits = 3072 }),
+		"an RSA key of 1024 bits":                            rsa(func(p *tpm.Public) { p.Bits, p.N = 1024, append([]byte{0x80}, p.N[len(p.N)-127:]...) }),
+		"an RSA key of 2048 bits":                            rsa(func(p *tpm.Public) { p.N[len(p.N)-1] &^= 1 }),
+		"a point of 33 and 32 bytes, at most 32":             p.Encode(),
 		"name algorithm 0x0012 is not known":                 append([]byte{ak[0], ak[1], 0, 0x12}, ak[4:]...),
 		"it is neither TPMT_PUBLIC nor SubjectPublicKeyInfo": {0x30, 0},
 		"a key that is neither RSA nor on P-256 or P-384":    ed25519SPKI,
