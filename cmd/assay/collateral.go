@@ -544,7 +544,7 @@ func (a *app) collateralImport(files []string, f collateralFlags) error {
 	for _, name := range files {
 		got, err := a.importFile(store, name)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 		items = append(items, got...)
 	}
@@ -573,9 +573,12 @@ func (a *app) importFile(store *collateral.Store, name string) (items []collater
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular() || info.Size() > maxSetFile:
-			return nil, fmt.Errorf("want a plain file of at most %d bytes", maxSetFile)
+			return nil, fmt.Errorf("%s: want a plain file of at most %d bytes", name, maxSetFile)
 		}
-		return store.Import(file, info.Size())
+		if items, err = store.Import(file, info.Size()); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return items, nil
 	}
 	given, err := inputs.Collateral(name)
 	if err != nil {
@@ -584,12 +587,12 @@ func (a *app) importFile(store *collateral.Store, name string) (items []collater
 	for _, item := range given {
 		sources, err := collateral.SourcesOf(item)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for _, source := range sources {
 			i, err := store.Put(ledger.Collateral{Type: ledger.CollateralType, Kind: item.Kind, Data: item.Digest(), Source: source, Fetched: canon.At(a.now())}, item.Data)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			items = append(items, i)
 		}

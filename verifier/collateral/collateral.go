@@ -8,6 +8,7 @@
 //
 //	data/SHA256                the bytes
 //	record/KEY/SHA256.json     the record (assay/collateral/v1): kind, digest, source, fetched; KEY is a hash of kind and source
+//	lock/KEY                   held by the process that asks for the items of KEY; empty
 //
 // A record is written after its bytes, each as one rename: a crash leaves bytes that no record names, never the reverse.
 // Several processes may share a folder. Items are never changed and never deleted: what lapsed stays, for who judges as of
@@ -16,7 +17,7 @@
 // [Fetcher] turns what an appraisal wants ([attest.Need]) into requests to vendors. Where it asks is settled by the kind
 // and by settings; of a need's source it takes the path alone, and only in the vendor's own form, so that no evidence
 // chooses an address. A need whose source the evidence itself names is not asked for. Equal requests that are under way at
-// one time are one request; answers are kept, refusals remembered for a while; a vendor's delays are honoured, and no
+// one time are one request, of all processes that share a folder; answers are kept, refusals remembered for a while; a vendor's delays are honoured, and no
 // subject can spend the budget of the others.
 //
 // Nothing here verifies a signature: the rooms of the formats do, at each appraisal, under the roots of that appraisal. What

@@ -202,7 +202,7 @@ func (f *Fetcher) Get(ctx context.Context, subject string, need attest.Need) (It
 	if err != nil {
 		return Item{}, r.failed(Unreachable, 0, "%v", err)
 	}
-	if age := now.Sub(held.Record.Fetched.Time()); ok && (r.fresh == 0 || age >= 0 && age < r.fresh) {
+	if ok && r.suffices(held, now) {
 		return held, nil
 	}
 	r.patient = !ok
@@ -211,6 +211,12 @@ func (f *Fetcher) Get(ctx context.Context, subject string, need attest.Need) (It
 		return held, nil
 	}
 	return got, failure
+}
+
+// suffices reports whether an item that may still speak is so new that no newer one is asked for.
+func (r request) suffices(held Item, now time.Time) bool {
+	age := now.Sub(held.Record.Fetched.Time())
+	return r.fresh == 0 || age >= 0 && age < r.fresh
 }
 
 // failed makes a failure of a request; retry zero: not known.
@@ -291,13 +297,7 @@ func (f *Fetcher) budgetOf(m map[string]*budget, name string, now time.Time) *bu
 // run fetches one item and tells all who wait.
 func (f *Fetcher) run(ctx context.Context, r request, c *call) {
 	defer c.cancel()
-	item, failure := f.fetch(ctx, r)
-	if failure == nil {
-		var err error
-		if item, err = f.store.Put(item.Record, item.Data); err != nil {
-			failure = r.failed(Unreachable, canon.At(f.now())+1, "%v", err)
-		}
-	}
+	item, failure := f.fetchAlone(ctx, r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if failure != nil && !failure.Passing() {
@@ -308,6 +308,32 @@ func (f *Fetcher) run(ctx context.Context, r request, c *call) {
 		delete(f.calls, r.source)
 	}
 	close(c.done)
+}
+
+// fetchAlone fetches an item and keeps it, unless another process that shares the store did meanwhile.
+func (f *Fetcher) fetchAlone(ctx context.Context, r request) (Item, *Failure) {
+	failed := func(err error) *Failure { return r.failed(Unreachable, canon.At(f.now())+1, "%v", err) }
+	unlock, err := f.store.lock(ctx, key(r.kind, r.source))
+	if err != nil {
+		return Item{}, failed(err)
+	}
+	defer unlock()
+	now := f.now()
+	held, ok, err := f.store.Newest(r.kind, r.source, canon.At(now))
+	switch {
+	case err != nil:
+		return Item{}, failed(err)
+	case ok && r.suffices(held, now):
+		return held, nil
+	}
+	item, failure := f.fetch(ctx, r)
+	if failure != nil {
+		return item, failure
+	}
+	if item, err = f.store.Put(item.Record, item.Data); err != nil {
+		return item, failed(err)
+	}
+	return item, nil
 }
 
 // remember keeps a refusal; the mutex is held.

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -125,25 +126,62 @@ func TestKnownBugs(t *testing.T) {
 	})
 }
 
-// TestFiveVerificationsOneRequest: rejection row 8. They may run at once or one after the other, in one process or more.
+// TestFiveVerificationsOneRequest: rejection row 8. They may run at once or one after the other, in one process or more:
+// processes share nothing but the folder.
 func TestFiveVerificationsOneRequest(t *testing.T) {
-	l := newLab(t)
-	var wg sync.WaitGroup
-	for range 5 {
-		wg.Go(func() {
-			i, f := l.get(milanVCEK(t))
-			if f != nil || len(i.Data) == 0 {
-				t.Error(f)
+	for name, processes := range map[string]int{"one process": 1, "five processes": 5} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			l.vendors.Misbehave("/", fake.TooMany, 1) // the answer takes its time
+			var fetchers []*collateral.Fetcher
+			for range processes {
+				l.restart()
+				fetchers = append(fetchers, l.fetcher)
+			}
+			need := milanVCEK(t)
+			var wg sync.WaitGroup
+			for n := range 5 {
+				wg.Go(func() {
+					i, f := fetchers[n%processes].Get(t.Context(), "node-1", need)
+					if f != nil || len(i.Data) == 0 {
+						t.Error(f)
+					}
+				})
+			}
+			wg.Wait()
+			l.restart()
+			i, f := l.get(need)
+			wantGot(t, i, f)
+			if got := l.vendors.Requests("/"); len(got) != 2 {
+				t.Errorf("requests %q, want one, and the one that was put off", got)
 			}
 		})
 	}
-	wg.Wait()
-	l.restart()
-	i, f := l.get(milanVCEK(t))
-	wantGot(t, i, f)
-	if got := l.vendors.Requests("/"); len(got) != 1 {
-		t.Errorf("requests %q, want one", got)
+}
+
+// TestAnotherProcess that does not come to an end takes nobody's time but what he has.
+func TestAnotherProcess(t *testing.T) {
+	l := newLab(t)
+	l.vendors.Misbehave("/", fake.Slow, 1)
+	need := milanVCEK(t)
+	first := make(chan struct{})
+	stop, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(first)
+		l.fetcher.Get(stop, "node-1", need)
+	}()
+	for len(l.vendors.Requests("/")) == 0 {
+		runtime.Gosched()
 	}
+	l.restart()
+	ctx, done := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer done()
+	_, f := l.fetcher.Get(ctx, "node-1", need)
+	wantFailure(t, f, collateral.Unreachable)
+	cancel()
+	<-first
+	i, f := l.get(need)
+	wantGot(t, i, f)
 }
 
 // TestMisbehaviour: each way in which a service can go wrong gets its own answer, and the item of the same service that is

@@ -23,6 +23,7 @@ const (
 	MaxAttempts    = 4                // tries of one item
 	FirstBackoff   = time.Second      // doubled after each try that failed
 	MaxDelay       = 10 * time.Minute // longest Retry-After that is believed
+	lockEvery      = 20 * time.Millisecond
 	NegativeLife   = 10 * time.Minute // for which a refusal is remembered
 	OutageLife     = 30 * time.Second // for which a service that failed all tries is left alone
 

@@ -22,11 +22,12 @@ const (
 	dataDir   = "data"
 	recordDir = "record"
 	recordExt = ".json"
+	lockDir   = "lock"
 )
 
 // OpenStore opens a folder, and makes it if need be.
 func OpenStore(dir string) (*Store, error) {
-	for _, d := range []string{dataDir, recordDir} {
+	for _, d := range []string{dataDir, recordDir, lockDir} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, fmt.Errorf("collateral store: %w", err)
 		}
