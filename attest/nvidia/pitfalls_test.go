@@ -295,6 +295,21 @@ func TestPitfall22PEMTail(t *testing.T) {
 	want(t, set, "nvidia.signature", gpu0, affirmed)
 	set = m.judge([]attest.Component{nvidia.ReadFiles(report, []byte(strings.Replace(text, "\n-----END", "*\n-----END", 1)))})
 	want(t, set, "nvidia.structure", gpu0, contradicted, "is not base64")
+	const begin, end = "-----BEGIN CERTIFICATE-----\n", "\n-----END CERTIFICATE-----\n"
+	for chain, words := range map[string]string{
+		begin + "AA==" + end:                                   "",
+		begin + "AB==" + end:                                   "certificate 1 is not base64", // bits that belong to nothing
+		strings.Repeat(begin+"AA=="+end, 17):                   "more than 16 certificates",
+		text + strings.Repeat("\n", nvidia.MaxChain-len(text)): "",
+		text + strings.Repeat("\n", nvidia.MaxChain):           "at most 16384",
+	} {
+		c := m.judge([]attest.Component{nvidia.ReadFiles(report, []byte(chain))}).Find("nvidia.structure", gpu0)
+		if words == "" && c.Status != affirmed || words != "" && (c.Status != contradicted || !strings.Contains(string(c.Reason), words)) {
+			t.Errorf("%.60q: %s (%s), want %q", chain, c.Status, c.Reason, words)
+		}
+	}
+	crlf := strings.ReplaceAll(text, "\n", "\r\n") + "\x00\x00\x00\x00\x00"
+	want(t, m.judge([]attest.Component{nvidia.ReadFiles(report, []byte(crlf))}), "nvidia.signature", gpu0, affirmed)
 }
 
 // TestPitfall25NewFirmware: an update gives the device another key under another name, and it stays the same device.
