@@ -2,6 +2,7 @@ package nvidia_test
 
 import (
 	"bytes"
+	"crypto"
 	"slices"
 	"strings"
 	"sync"
@@ -326,6 +327,18 @@ var twins = []twin{
 	{"responder certified for nothing", "nvidia.revocation", unknown, "not for OCSP", func(m *minted) { m.answer(m.device.Chain[1], mint.OCSP{Responder: "plain"}) }, nil},
 	{"responder's certificate lapsed", "nvidia.revocation", unknown, "lapsed", func(m *minted) { m.answer(m.device.Chain[1], mint.OCSP{Until: now.Add(-time.Minute)}) }, nil},
 	{"answer signed by the device", "nvidia.revocation", unknown, "not signed by the issuer", func(m *minted) { m.answer(m.device.Chain[1], mint.OCSP{Key: m.device}) }, nil},
+	{"answer by a stranger's responder of the same names", "nvidia.revocation", unknown, "responder's certificate is not signed by the issuer", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{By: impostor()})
+	}, nil},
+	{"answer by a stranger of the issuer's name", "nvidia.revocation", unknown, "not signed by the issuer or its responder", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{By: impostor(), Responder: "issuer"})
+	}, nil},
+	{"answer about the serial number under an issuer of another name", "nvidia.revocation", unknown, "collateral-missing", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{Named: &m.nv.Root})
+	}, nil},
+	{"answer about the serial number under an issuer of another key", "nvidia.revocation", unknown, "collateral-missing", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{Keyed: &m.nv.Root})
+	}, nil},
 	{"answer by a stranger's responder", "nvidia.revocation", unknown, "collateral-missing", func(m *minted) {
 		other := impostor()
 		m.items[len(m.items)-3] = other.Answer(other.Device("GH100", "one").Chain[1], mint.OCSP{This: now.Add(-time.Hour)})
@@ -524,6 +537,64 @@ func TestNVDEC(t *testing.T) {
 	want(t, m.judgeDevice(), "nvidia.measurements", gpu0, contradicted, "1 of 38")
 }
 
+// TestOCSPForms: each form that a responder may choose, and what is none.
+func TestOCSPForms(t *testing.T) {
+	for name, row := range map[string]struct {
+		o      mint.OCSP
+		status claim.Status
+	}{
+		"issuer named by SHA-1":       {mint.OCSP{Hash: crypto.SHA1}, affirmed},
+		"issuer named by SHA-256":     {mint.OCSP{Hash: crypto.SHA256}, affirmed},
+		"the issuer answers itself":   {mint.OCSP{Responder: "issuer"}, affirmed},
+		"sixteen answers":             {mint.OCSP{Times: 16}, affirmed},
+		"seventeen answers":           {mint.OCSP{Times: 17}, unknown},
+		"15 KiB":                      {mint.OCSP{Padding: 15 << 10}, affirmed},
+		"more than 16 KiB":            {mint.OCSP{Padding: nvidia.MaxOCSP}, unknown},
+		"revoked, the issuer answers": {mint.OCSP{Responder: "issuer", Revoked: true, Reason: 1}, contradicted},
+	} {
+		m := newMinted(t, "GH100")
+		m.answer(m.device.Chain[1], row.o)
+		if got := m.judgeDevice().Find("nvidia.revocation", gpu0); got.Status != row.status {
+			t.Errorf("%s: %s (%s), want %s", name, got.Status, got.Reason, row.status)
+		}
+	}
+	// The status of the answer is signed by nobody: what a responder that refused sends along counts for nothing.
+	m := newMinted(t, "GH100")
+	at := len(m.items) - 3
+	refusal := bytes.Clone(m.items[at].Data)
+	if i := bytes.Index(refusal, []byte{10, 1, 0}); i < 0 || i > 6 {
+		t.Fatalf("status at %d", i)
+	} else {
+		refusal[i+2] = 6
+	}
+	m.items[at].Data = refusal
+	want(t, m.judgeDevice(), "nvidia.revocation", gpu0, unknown, "collateral-missing")
+}
+
+// TestWordsOfSeveral: that a certificate is revoked outweighs that it is not, in any order; of two that it is not, the one
+// that speaks longer counts.
+func TestWordsOfSeveral(t *testing.T) {
+	for _, reversed := range []bool{false, true} {
+		m := newMinted(t, "GH100")
+		m.items = append(m.items, m.nv.Answer(m.device.Chain[1], mint.OCSP{This: now.Add(-time.Hour), Revoked: true, Reason: 1}))
+		if reversed {
+			slices.Reverse(m.items)
+		}
+		want(t, m.judgeDevice(), "nvidia.revocation", gpu0, contradicted, "revoked")
+		m = newMinted(t, "GH100")
+		short := m.judgeDevice().Find("nvidia.revocation", gpu0).Until
+		for _, c := range slices.Concat(m.device.Chain[1:4], m.nv.ManifestChain(m.device.Manifests()[0])[:3]) {
+			m.items = append(m.items, m.nv.Answer(c, mint.OCSP{This: now.Add(-time.Minute), Next: now.AddDate(0, 0, 3)}))
+		}
+		if reversed {
+			slices.Reverse(m.items)
+		}
+		if c := m.judgeDevice().Find("nvidia.revocation", gpu0); c.Status != affirmed || c.Until != canon.At(now.AddDate(0, 0, 3)) || c.Until == short {
+			t.Errorf("%s until %s", c.Status, c.Until)
+		}
+	}
+}
+
 // TestRevocationLists: the lists of the authorities do where there are no answers, and say the same.
 func TestRevocationLists(t *testing.T) {
 	m := newMinted(t, "GH100")
@@ -555,6 +626,12 @@ func TestDenyList(t *testing.T) {
 	}{
 		"another device": {[]attest.Denied{{Identity: hierarchy().Device("GH100", "two").Identity(), Reason: "stolen"}}, affirmed},
 		"this device":    {[]attest.Denied{{Identity: hierarchy().Device("GH100", "one").Identity(), Reason: "stolen"}}, contradicted},
+		"this device with its firmware": {[]attest.Denied{{
+			Identity: hierarchy().Device("GH100", "one").Identity(), TCB: "board:G520_0200_885 driver:599.10.01 nvdec0:on vbios:96.00.F0.00.01", Reason: "leaks",
+		}}, contradicted},
+		"this device with other firmware": {[]attest.Denied{{
+			Identity: hierarchy().Device("GH100", "one").Identity(), TCB: "board:G520_0200_885 driver:599.10.01 nvdec0:on vbios:96.00.F0.00.02", Reason: "leaks",
+		}}, affirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMinted(t, "GH100")

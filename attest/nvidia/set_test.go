@@ -113,6 +113,17 @@ func TestMachineTwins(t *testing.T) {
 			cs[9] = s.Component("switch1", nonce)
 			return cs
 		}},
+		{"one GPU dropped, and every switch lists another twice", "set.topology", contradicted, "names a GPU twice", func(m *machine, cs []attest.Component) []attest.Component {
+			for i, sw := range m.hgx.Switches {
+				s := sw.Clone()
+				v, _ := s.Report.Field(nvidia.FieldSwitchGPUs)
+				v = slices.Clone(v)
+				copy(v[8:16], v[:8])
+				s.Set(nvidia.FieldSwitchGPUs, v)
+				cs[8+i] = s.Component("switch", nonce)
+			}
+			return slices.Delete(cs, 1, 2)
+		}},
 		{"no switches", "set.topology", unknown, "evidence-missing: the GPUs are behind 4 switches", func(_ *machine, cs []attest.Component) []attest.Component { return cs[:8] }},
 		{"no GPUs", "set.topology", unknown, "evidence-missing", func(_ *machine, cs []attest.Component) []attest.Component { return cs[8:] }},
 		{"one GPU alone", "set.topology", contradicted, "1 of 8", func(m *machine, cs []attest.Component) []attest.Component {
