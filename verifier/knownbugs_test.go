@@ -215,6 +215,24 @@ func TestKnownBugsOfGPUs(t *testing.T) {
 			}
 		})
 	}
+	// C09: with a bare nonce nobody knows which node was asked; devices of two holders are then not one machine's, and those of
+	// one holder are.
+	for name, want := range map[string]claim.Status{"gpu-contested": claim.Unknown, "bundle-gpu-hopper": claim.Affirmed} {
+		o, k, err := all[name].Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := k.Expect.Challenge.Digest()
+		k.Expect.Challenge, k.Expect.Nonce, k.Memory = nil, n[:], seen()
+		a := verifier.Appraise(o, k)
+		c := a.Claims.Find("set.device-unique", "set")
+		if c.Status != want || want == claim.Unknown && !strings.Contains(string(c.Reason), "for node node-9, and the appraiser did not say which node it asked") {
+			t.Errorf("%s: set.device-unique is %s (%s), want %s", name, c.Status, c.Reason, want)
+		}
+		if v := policy.Decide(a.Claims, gpu, k.At); v.Outcome == policy.Accept {
+			t.Errorf("%s: accepted with no time of its challenge", name)
+		}
+	}
 	// L08: the two refusals have codes of their own.
 	codes := map[string]string{}
 	for _, name := range []string{"gpu-devtools-on", "bundle-genoa-v5"} {
