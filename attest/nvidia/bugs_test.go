@@ -166,6 +166,10 @@ func TestV08SignerLapsed(t *testing.T) {
 			t.Errorf("at %s: %s (%s), want %s", at, c.Status, c.Reason, status)
 		}
 	}
+	// The file of this row is broken besides: it is refused at any time.
+	if fault, _, _ := nvidia.ProveRIM(vectors.Read(t, "gpu/attestation-sdk/testdata/sample_rims/NV_GPU_DRIVER_GH100_570.124.03_expired.xml"), rimRoot(t)); !strings.Contains(fault, "digest") {
+		t.Errorf("fault %q", fault)
+	}
 	want(t, vendor(t, "2026-02-22T23:17:58Z").judge(report, items...), "nvidia.measurements", gpu0, affirmed)
 	want(t, vendor(t, "2026-02-22T23:17:59Z").judge(report, items...), "nvidia.measurements", gpu0, unknown)
 }
@@ -186,6 +190,11 @@ func TestV09Hold(t *testing.T) {
 
 // TestV10UnusableManifests: a manifest with a broken signature or a stranger's chain is not used, and says why.
 func TestV10UnusableManifests(t *testing.T) {
+	for name, words := range map[string]string{"incorrect_signature_driver_rim.xml": "not signed by the key", "incorrect_cert_chain_driver_rim.xml": "no NVIDIA manifest root"} {
+		if fault, _, _ := nvidia.ProveRIM(vectors.Read(t, "gpu/attestation-sdk/testdata/"+name), rimRoot(t)); !strings.Contains(fault, words) {
+			t.Errorf("%s: %q, want %q", name, fault, words)
+		}
+	}
 	m := newMinted(t, "GH100")
 	at := rimAt(m, 0)
 	broken := slices.Clone(m.items[at].Data)
@@ -331,6 +340,8 @@ func TestEvidenceFiles(t *testing.T) {
 		"no evidence":             {`[{"arch":"HOPPER"}]`, `"evidence" is not base64`},
 		"certificate no base64":   {`[{"arch":"HOPPER","evidence":"` + evidence + `","certificate":"*"}]`, `"certificate" is not base64`},
 		"no architecture":         {`[{"evidence":"` + evidence + `"}]`, `"arch"`},
+		"endless architecture":    {`[{"arch":"` + strings.Repeat("H", attest.MaxName+1) + `","evidence":"` + evidence + `"}]`, `"arch" wants 1 to`},
+		"too large":               {"[" + item + "}]" + strings.Repeat(" ", attest.MaxBundle), "at most 4194304"},
 		"local token of alg none": {`[["JWT","eyJhbGciOiJub25lIn0.e30."],{"GPU-0":"eyJhbGciOiJub25lIn0.e30."}]`, "not a list of objects"},
 	} {
 		cs, err := nvidia.ReadJSON([]byte(row.text))

@@ -55,6 +55,23 @@ func TestMachine(t *testing.T) {
 	want(t, set, "set.same-mode", "set", affirmed, "PPCIE")
 	want(t, set, "set.same-nonce", "set", affirmed)
 	want(t, set, "set.fleet-agreement", "set", affirmed)
+
+	// That all GPUs measure alike is no word of NVIDIA's: without its manifests it satisfies nothing else.
+	set, members := m.find(m.hgx.Components(nonce))
+	for _, c := range nvidia.ConfidentialClaims(gpu0, "statement:0", set, &attest.NVML{Capable: 1, Environment: 2, CCFeature: 1, MultiGPUMode: 1}) {
+		set.Add(c)
+	}
+	set.Affirm("guest.measured", "node", "tee")
+	set.Affirm("agent.measured", "node", "tee")
+	set.Affirm("statement.structure", "statement:0", "")
+	set.Settle()
+	want(t, set, "set.fleet-agreement", "set", affirmed)
+	for _, member := range members {
+		want(t, set, "nvidia.measurements", member.Subject, unknown, "rests-on")
+	}
+	for _, id := range []string{"nvidia.cc-mode", "nvidia.devtools-off"} {
+		want(t, set, id, gpu0, unknown, "rests-on nvidia.measurements")
+	}
 }
 
 // TestMachineTwins: what is wrong with a machine is said by the claim that is about it.
