@@ -364,7 +364,17 @@ func TestEvidenceFiles(t *testing.T) {
 			t.Errorf("%s: not recognized", name)
 		}
 	}
-	for _, other := range [][]byte{nil, make([]byte, 1184), []byte("11e0"), []byte("{}"), binary.LittleEndian.AppendUint32(nil, 4)} {
+	for name, next := range map[string][]byte{
+		"SPDM 1.2": slices.Concat([]byte{0x12}, raw[1:]), "SPDM 1.2 with VCA": slices.Concat([]byte{0x10, 0x84, 0, 0, 0x10, 0x04, 0, 0, 0, 1, 0, 0x12}, raw),
+	} {
+		for _, form := range [][]byte{next, []byte(hex.EncodeToString(next))} {
+			if !nvidia.Recognize(form) {
+				t.Errorf("%s: not recognized", name)
+			}
+			want(t, m.judge([]attest.Component{nvidia.ReadFiles(form, m.device.PEM())}), "nvidia.structure", gpu0, contradicted, "SPDM 1.2 report, not supported")
+		}
+	}
+	for _, other := range [][]byte{nil, make([]byte, 1184), []byte("11e0"), []byte("1084"), {0x10, 0x84, 0, 0, 0x11, 0x04}, []byte("{}"), binary.LittleEndian.AppendUint32(nil, 4)} {
 		if nvidia.Recognize(other) || nvidia.IsJSON(other) {
 			t.Errorf("%.10q is taken for a report", other)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -298,6 +299,31 @@ func TestManifestSignature(t *testing.T) {
 	}
 	if fault, _, _ := nvidia.ProveRIM([]byte(strings.Replace(mine, cutOut(mine), cutOut(theirs), 1)), root); !strings.Contains(fault, "not signed by the key") {
 		t.Errorf("signature of another manifest: %q", fault)
+	}
+}
+
+// TestRootsByName: an authority below a root is no root, even in the file of roots.
+func TestRootsByName(t *testing.T) {
+	m := newMinted(t, "GH100")
+	doc := m.device.Manifests()[0]
+	chain := m.nv.ManifestChain(doc)
+	short := m.nv.SignXML(doc.XML(), chain[:3])
+	for name, row := range map[string]struct {
+		file   []byte
+		item   attest.Collateral
+		status claim.Status
+	}{
+		"root":                             {m.nv.RIMRoot.PEM(), m.items[rimAt(m, 0)], affirmed},
+		"root behind another":              {slices.Concat(chain[2].PEM(), m.nv.RIMRoot.PEM()), m.items[rimAt(m, 0)], affirmed},
+		"authority in place of the root":   {chain[2].PEM(), short, unknown},
+		"authority beside the root":        {slices.Concat(chain[2].PEM(), m.nv.RIMRoot.PEM()), short, unknown},
+		"devices' root in place of theirs": {m.nv.Root.PEM(), m.items[rimAt(m, 0)], unknown},
+	} {
+		l := newLab(t, now.Format(time.RFC3339), attest.RootFile{Name: nvidia.DeviceRootFile, Data: m.nv.Root.PEM()}, attest.RootFile{Name: nvidia.RIMRootFile, Data: row.file})
+		set := l.judge([]attest.Component{m.device.Component("gpu0", nonce)}, row.item)
+		if c := set.Find("nvidia.driver-rim", gpu0); c.Status != row.status || row.status == unknown && !strings.Contains(string(c.Reason), "no NVIDIA manifest root of this set") {
+			t.Errorf("%s: %s (%s), want %s", name, c.Status, c.Reason, row.status)
+		}
 	}
 }
 
