@@ -36,7 +36,7 @@ reproduce:
 
 # Writes testvectors/ anew; a rerun changes no byte.
 vectors:
-	$(GO) run ./cmd/genvectors
+	$(GO) run ./cmd/genvectors testvectors
 
 # The guest whose only program is the agent, and what it measures to: make agent-image OVMF=FILE [PINS=FILE] [OUT=DIR].
 agent-image:

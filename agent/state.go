@@ -3,12 +3,12 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 )
 
 // NodeType is the type of the document that a node keeps of itself.
@@ -105,17 +105,9 @@ func (s Store) SaveCheckpoint(note string) error { return s.write(fileCheckpoint
 func (s Store) SaveRefused(note string) error { return s.write(fileRefused, []byte(note)) }
 
 func (s Store) read(name string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(s.dir, name))
+	data, err := files.Bounded(filepath.Join(s.dir, name), MaxState)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxState+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("state: %w", err)
-	case len(data) > MaxState:
-		return nil, fmt.Errorf("state: %s: more than %d bytes", f.Name(), MaxState)
 	}
 	return data, nil
 }

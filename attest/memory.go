@@ -34,23 +34,35 @@ func Remember[T any](m *Memory, key canon.Digest, compute func() T) T {
 	if m == nil {
 		return compute()
 	}
-	m.mu.Lock()
-	if e, ok := m.items[key]; ok {
-		m.order.MoveToFront(e)
-		v := e.Value.(remembered).value.(T)
-		m.mu.Unlock()
+	if kept, ok := m.recall(key); ok {
+		v, _ := kept.(T) // not a T only where T is an interface and the result was nil
 		return v
 	}
-	m.mu.Unlock()
 	v := compute()
+	m.keep(key, v)
+	return v
+}
+
+func (m *Memory) recall(key canon.Digest) (any, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.items[key]; !ok {
-		m.items[key] = m.order.PushFront(remembered{key, v})
-		if m.order.Len() > MaxRemembered {
-			last := m.order.Back()
-			delete(m.items, m.order.Remove(last).(remembered).key)
-		}
+	e, ok := m.items[key]
+	if !ok {
+		return nil, false
 	}
-	return v
+	m.order.MoveToFront(e)
+	return e.Value.(remembered).value, true
+}
+
+func (m *Memory) keep(key canon.Digest, v any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.items[key]; ok {
+		return
+	}
+	m.items[key] = m.order.PushFront(remembered{key, v})
+	if m.order.Len() > MaxRemembered {
+		last := m.order.Back()
+		delete(m.items, m.order.Remove(last).(remembered).key)
+	}
 }

@@ -3,6 +3,7 @@ package attest
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -20,6 +21,22 @@ type Roots struct {
 type RootFile struct {
 	Name string
 	Data []byte
+}
+
+// PinnedRoots returns the files below roots/ of what a room embeds, ordered by name.
+func PinnedRoots(embedded fs.FS) (files []RootFile) {
+	entries, err := fs.ReadDir(embedded, "roots")
+	if err != nil {
+		panic("attest: internal error: " + err.Error())
+	}
+	for _, e := range entries {
+		data, err := fs.ReadFile(embedded, "roots/"+e.Name())
+		if err != nil {
+			panic("attest: internal error: " + err.Error())
+		}
+		files = append(files, RootFile{e.Name(), data})
+	}
+	return files
 }
 
 // NewRoots makes a root set of files with distinct names.

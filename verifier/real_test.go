@@ -1,7 +1,6 @@
 package verifier_test
 
 import (
-	"encoding/json"
 	"path"
 	"testing"
 
@@ -16,21 +15,13 @@ import (
 // realCases returns the SEV-SNP reports of the manifest with the right answers it holds.
 func realCases(t testing.TB) (cases []testvectors.Case) {
 	t.Helper()
-	var manifest struct {
-		Cases []struct {
-			ID, Kind, Policy, Verdict string
-			AsOf                      canon.Time     `json:"as_of"`
-			Files                     map[string]any // a name; in other kinds also several
-			Claims                    map[string]claim.Status
-		}
+	type manifestCase struct {
+		ID, Policy, Verdict string
+		AsOf                canon.Time     `json:"as_of"`
+		Files               map[string]any // a name; in other kinds also several
+		Claims              map[string]claim.Status
 	}
-	if err := json.Unmarshal(vectors.Read(t, "manifest.json"), &manifest); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range manifest.Cases {
-		if m.Kind != "sev-snp" {
-			continue
-		}
+	for _, m := range vectors.Cases[manifestCase](t, "sev-snp") {
 		c := testvectors.Case{Name: m.ID, AsOf: m.AsOf, Roots: testvectors.RootsVendor, Evidence: vectors.Read(t, m.Files["evidence"].(string))}
 		for _, key := range []string{"cert", "certtable"} {
 			name, ok := m.Files[key].(string)

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-network/assay/internal/files"
 )
 
 // Limits.
@@ -62,7 +64,7 @@ func MountConfigfs() error {
 // Load loads the modules that a list names, in its order. A module without its hardware is none of the guest's faults;
 // any other failure is returned, after the rest was tried.
 func Load(list string) (faults []error) {
-	data, err := bounded(list, MaxList)
+	data, err := files.Bounded(list, MaxList)
 	if err != nil {
 		return []error{fmt.Errorf("modules: %w", err)}
 	}
@@ -94,7 +96,7 @@ var ErrNoNode = errors.New("the host names no node: hand in node.json as a file 
 // Node returns the bytes that the host hands in as the node's document: QEMU's file, else the first disk that begins as
 // a JSON object does, without the zeros that fill its last block. The bytes are the host's word.
 func Node() ([]byte, error) {
-	data, err := bounded(QEMUNode, MaxNode)
+	data, err := files.Bounded(QEMUNode, MaxNode)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return data, err
 	}
@@ -134,20 +136,4 @@ func PowerOff() error {
 		return fmt.Errorf("power off: %w", err)
 	}
 	return nil
-}
-
-func bounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
-	}
-	return data, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 )
 
 // Where Linux shows what a process may know of its machine and of itself.
@@ -18,7 +19,7 @@ const (
 
 // BootID reads the kernel's boot id, which is drawn anew at every boot.
 func BootID(path string) (string, error) {
-	data, err := readBounded(path, MaxText)
+	data, err := files.Bounded(path, MaxText)
 	if err != nil {
 		return "", fmt.Errorf("boot id: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/eventlog"
 	"github.com/assay-network/assay/attest/tpm"
+	"github.com/assay-network/assay/internal/files"
 )
 
 // Where Linux shows the TPM, by its resource manager, and the logs of what was measured into it.
@@ -333,8 +334,8 @@ func readPCRs(dev transport.TPM) (pcrs []tpm.PCR, err error) {
 }
 
 // readLog reads a log of the kernel's to its end, whatever size its file has; one that is not there is empty.
-func readLog(path string, limit int64) ([]byte, error) {
-	data, err := readBounded(path, limit)
+func readLog(path string, limit int) ([]byte, error) {
+	data, err := files.Bounded(path, limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

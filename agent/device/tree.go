@@ -2,12 +2,13 @@ package device
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/google/go-configfs-tsm/configfs/configfsi"
+
+	"github.com/assay-network/assay/internal/files"
 )
 
 // tree is configfs-tsm under a root folder. go-configfs-tsm names every path below configfsi.TsmPrefix.
@@ -38,7 +39,7 @@ func (t tree) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readBounded(at, MaxAttribute)
+	return files.Bounded(at, MaxAttribute)
 }
 
 // WriteFile writes an attribute in one system call, as configfs wants it, and creates nothing.
@@ -73,20 +74,4 @@ func (t tree) RemoveAll(path string) error {
 		return err
 	}
 	return os.Remove(at)
-}
-
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
-	}
-	return data, nil
 }

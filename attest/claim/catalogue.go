@@ -2,7 +2,6 @@ package claim
 
 import (
 	"slices"
-	"strings"
 )
 
 // Kind is the kind of value that a claim carries, which fixes how a policy may compare it.
@@ -160,13 +159,22 @@ var catalogue = []Definition{
 	{"tpm.structure", Text, "the bytes are a quote, its signature, its registers and a key; the value is the kind of key", tpmLib + "part 2", nil, Provider, "send the quote's parts as the TPM wrote them"},
 }
 
+// byID is the catalogue by id.
+var byID = func() map[string]*Definition {
+	m := make(map[string]*Definition, len(catalogue))
+	for i := range catalogue {
+		m[catalogue[i].ID] = &catalogue[i]
+	}
+	return m
+}()
+
 // Lookup returns the definition of a claim id.
 func Lookup(id string) (Definition, bool) {
-	i, ok := slices.BinarySearchFunc(catalogue, id, func(d Definition, id string) int { return strings.Compare(d.ID, id) })
+	d, ok := byID[id]
 	if !ok {
 		return Definition{}, false
 	}
-	return catalogue[i], true
+	return *d, true
 }
 
 // Catalogue returns every definition, ordered by id.

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -73,6 +74,17 @@ func (r Reason) Code() string {
 	return code
 }
 
+// Status returns the status of a claim with this reason: without one it is affirmed, else contradicted or unknown.
+func (r Reason) Status(contradicted bool) Status {
+	switch {
+	case r == "":
+		return Affirmed
+	case contradicted:
+		return Contradicted
+	}
+	return Unknown
+}
+
 // Verifier is the issuer of every claim that an appraisal makes.
 const Verifier = "verifier"
 
@@ -104,18 +116,19 @@ func Room(id string) string {
 // Set is a set of claims, at most one for an id, subject and issuer, ordered by subject, id and issuer.
 type Set []Claim
 
-func compare(a, b Claim) int {
+func compare(a, b *Claim) int {
 	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Issuer, b.Issuer))
 }
 
-// Find returns the claim of that id and subject, or nil.
+// Find returns the first claim of that id and subject, or nil.
 func (s Set) Find(id, subject string) *Claim {
-	for i := range s {
-		if s[i].ID == id && s[i].Subject == subject {
-			return &s[i]
-		}
+	i, found := sort.Find(len(s), func(i int) int {
+		return cmp.Or(cmp.Compare(subject, s[i].Subject), cmp.Compare(id, s[i].ID))
+	})
+	if !found {
+		return nil
 	}
-	return nil
+	return &s[i]
 }
 
 // Add puts c into the set. Its basis gains what the catalogue says that its id rests on. It panics on an id that the
@@ -131,11 +144,11 @@ func (s *Set) Add(c Claim) {
 	if c.Issuer == "" {
 		c.Issuer = Verifier
 	}
-	c.Basis = append(slices.Clone(def.Rests), c.Basis...)
+	c.Basis = append(slices.Clip(def.Rests), c.Basis...) // a copy where there is something to add
 	if c.Basis == nil {
 		c.Basis = []string{}
 	}
-	at, found := slices.BinarySearchFunc(*s, c, compare)
+	at, found := sort.Find(len(*s), func(i int) int { return compare(&c, &(*s)[i]) })
 	if found {
 		panic("claim: internal error: second " + c.ID + " of " + c.Subject)
 	}
@@ -144,13 +157,19 @@ func (s *Set) Add(c Claim) {
 
 // Merge puts the claims of another set into s as they are. It panics on a second claim for one id, subject and issuer.
 func (s *Set) Merge(part Set) {
-	*s = append(*s, part...)
-	slices.SortFunc(*s, compare)
-	for i := range *s {
-		if i > 0 && compare((*s)[i-1], (*s)[i]) == 0 {
-			panic("claim: internal error: second " + (*s)[i].ID + " of " + (*s)[i].Subject)
+	all := make(Set, 0, len(*s)+len(part)+8) // room for what is found of the whole
+	rest := *s
+	for len(rest) > 0 && len(part) > 0 {
+		switch order := compare(&rest[0], &part[0]); {
+		case order < 0:
+			all, rest = append(all, rest[0]), rest[1:]
+		case order > 0:
+			all, part = append(all, part[0]), part[1:]
+		default:
+			panic("claim: internal error: second " + part[0].ID + " of " + part[0].Subject)
 		}
 	}
+	*s = append(append(all, rest...), part...)
 }
 
 // Affirm adds an affirmed claim; value is empty for a sentence.

@@ -98,6 +98,19 @@ func TestStatusWords(t *testing.T) {
 	}
 }
 
+func TestStatusOfReason(t *testing.T) {
+	why := claim.Because(claim.Mismatch, "one is not the other")
+	for _, row := range []struct {
+		why          claim.Reason
+		contradicted bool
+		want         claim.Status
+	}{{"", false, claim.Affirmed}, {"", true, claim.Affirmed}, {why, false, claim.Unknown}, {why, true, claim.Contradicted}} {
+		if got := row.why.Status(row.contradicted); got != row.want {
+			t.Errorf("%q, %v: %s, want %s", row.why, row.contradicted, got, row.want)
+		}
+	}
+}
+
 // TestMerge: merging a set gives what adding its claims gives, and refuses a second claim as adding does.
 func TestMerge(t *testing.T) {
 	var part, whole, both claim.Set

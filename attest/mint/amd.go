@@ -13,14 +13,8 @@ package mint
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rsa"
-	"crypto/sha512"
-	"crypto/x509"
 	"embed"
 	"encoding/asn1"
-	"encoding/pem"
 	"math/big"
 	"strings"
 	"time"
@@ -59,7 +53,7 @@ func newAMD(line, keys sevsnp.Line) *AMD {
 	a := &AMD{Line: line}
 	serial, born := rootFacts(line)
 	authority := func(role, name string, serial int64, issuer *Certificate, url string) Certificate {
-		key := rsaKey(keys, role)
+		key := rsaKey(strings.ToLower(string(keys)) + "-" + role)
 		t := template{
 			serial: big.NewInt(serial), subject: name, notBefore: born, notAfter: born.AddDate(25, 0, 0), trailer: true,
 			spki: spki(&key.PublicKey), extensions: authorityExtensions(&key.PublicKey, issuer, url),
@@ -181,27 +175,6 @@ func (a *AMD) endorsement(kind string, serial *big.Int, owner []byte, tcb sevsnp
 		serial: serial, subject: "SEV-" + kind, notBefore: o.NotBefore, notAfter: o.NotAfter, trailer: a.Line != sevsnp.Turin,
 		spki: spki(&key.PublicKey), extensions: derExtensions(append(extensions, last)),
 	}.issue(key, issuer)
-}
-
-// rsaKey reads the key of an authority. Such keys are files because their generation is slow and takes no seed.
-func rsaKey(line sevsnp.Line, role string) *rsa.PrivateKey {
-	text, err := keyFiles.ReadFile("keys/" + strings.ToLower(string(line)) + "-" + role + ".pem")
-	must(err)
-	block, _ := pem.Decode(text)
-	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
-	must(err)
-	return key
-}
-
-// p384Key returns the key that follows from a name: a scalar from 1 to the order less one.
-func p384Key(name ...string) *ecdsa.PrivateKey {
-	h := sha512.Sum512([]byte("assay/mint/p384/v1\x00" + strings.Join(name, "\x00")))
-	span := new(big.Int).Sub(elliptic.P384().Params().N, big.NewInt(1))
-	scalar := new(big.Int).SetBytes(h[:])
-	scalar.Add(scalar.Mod(scalar, span), big.NewInt(1))
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P384(), scalar.FillBytes(make([]byte, 48)))
-	must(err)
-	return key
 }
 
 func must(err error) {

@@ -47,69 +47,122 @@ type template struct {
 
 // issue signs the certificate of key's public half with the issuer's key, or with key itself where issuer is nil.
 func (t template) issue(key crypto.Signer, issuer *Certificate) Certificate {
-	name, signer := derName(t.subject), key
+	name, signer := amdName(t.subject), key
 	issuerName := name
 	if issuer != nil {
 		issuerName, signer = issuer.X509().RawSubject, issuer.key
 	}
-	return Certificate{key: key, DER: signed(signer, t.trailer, func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddASN1Int64(2) }) // v3
-		b.AddASN1BigInt(t.serial)
-		b.AddBytes(pssAlgorithm(t.trailer))
-		b.AddBytes(issuerName)
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			addTime(b, t.notBefore)
-			addTime(b, t.notAfter)
-		})
-		b.AddBytes(name)
-		b.AddBytes(t.spki)
-		b.AddASN1(cb.Tag(3).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddBytes(t.extensions) })
-	})}
+	body := tbsCertificate{t.serial, pssAlgorithm(t.trailer), issuerName, t.notBefore, t.notAfter, name, t.spki, t.extensions}
+	return Certificate{key: key, DER: pssSigned(body.der(), signer, t.trailer)}
 }
 
 // CRL makes the revocation list of the line, signed by the ARK. A zero next leaves nextUpdate out, which AMD never does.
 func (a *AMD) CRL(this, next time.Time, revoked ...*big.Int) []byte {
 	ark := a.ARK.X509()
-	return signed(a.ARK.key, true, func(b *cryptobyte.Builder) {
-		b.AddASN1Int64(1) // v2
-		b.AddBytes(pssAlgorithm(true))
-		b.AddBytes(ark.RawSubject)
-		addTime(b, this)
-		if !next.IsZero() {
-			addTime(b, next)
-		}
-		if len(revoked) > 0 {
+	list := tbsList{algorithm: pssAlgorithm(true), issuer: ark.RawSubject, this: this, next: next, extensions: []extension{
+		{x509OID(35), derKeyID(ark.SubjectKeyId)},
+		{x509OID(20), der(func(b *cryptobyte.Builder) { b.AddASN1Int64(this.Unix()) })}, // cRLNumber: grows with the date
+	}}
+	for _, serial := range revoked {
+		list.revoked = append(list.revoked, Revoked{Serial: serial})
+	}
+	return pssSigned(list.der(), a.ARK.key, true)
+}
+
+// tbsCertificate is the part of a certificate that is signed (RFC 5280, section 4.1), of version 3.
+type tbsCertificate struct {
+	serial              *big.Int
+	algorithm           []byte // AlgorithmIdentifier
+	issuer              []byte // Name
+	notBefore, notAfter time.Time
+	subject             []byte // Name
+	spki                []byte
+	extensions          []byte // Extensions
+}
+
+func (t tbsCertificate) der() []byte {
+	return der(func(b *cryptobyte.Builder) {
+		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
+			b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddASN1Int64(2) }) // v3
+			b.AddASN1BigInt(t.serial)
+			b.AddBytes(t.algorithm)
+			b.AddBytes(t.issuer)
 			b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-				for _, serial := range revoked {
-					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1BigInt(serial)
-						addTime(b, this)
-					})
-				}
+				addTime(b, t.notBefore)
+				addTime(b, t.notAfter)
 			})
-		}
-		b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) {
-			b.AddBytes(derExtensions([]extension{
-				{x509OID(35), derKeyID(ark.SubjectKeyId)},
-				{x509OID(20), der(func(b *cryptobyte.Builder) { b.AddASN1Int64(this.Unix()) })}, // cRLNumber: grows with the date
-			}))
+			b.AddBytes(t.subject)
+			b.AddBytes(t.spki)
+			b.AddASN1(cb.Tag(3).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddBytes(t.extensions) })
 		})
 	})
 }
 
-// signed returns SEQUENCE { body, algorithm, signature }: RSASSA-PSS, SHA-384, salt of 48 bytes.
-func signed(key crypto.Signer, trailer bool, body func(*cryptobyte.Builder)) []byte {
-	tbs := der(func(b *cryptobyte.Builder) { b.AddASN1(cb.SEQUENCE, body) })
-	digest := sha512.Sum384(tbs)
-	salt := sha512.Sum384(append([]byte("assay/mint/salt/v1\x00"), tbs...))
-	sig, err := rsa.SignPSS(bytes.NewReader(salt[:]), key.(*rsa.PrivateKey), crypto.SHA384, digest[:], &rsa.PSSOptions{SaltLength: len(salt)})
-	must(err)
+// Revoked is an entry of a revocation list. Reason 6 is a hold.
+type Revoked struct {
+	Serial *big.Int
+	Reason int
+}
+
+// tbsList is the part of a revocation list that is signed (RFC 5280, section 5.1), of version 2.
+type tbsList struct {
+	algorithm  []byte    // AlgorithmIdentifier
+	issuer     []byte    // Name
+	this, next time.Time // a zero next leaves nextUpdate out
+	revoked    []Revoked
+	reasons    bool // each entry says its reason
+	extensions []extension
+}
+
+func (t tbsList) der() []byte {
+	return der(func(b *cryptobyte.Builder) {
+		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
+			b.AddASN1Int64(1) // v2
+			b.AddBytes(t.algorithm)
+			b.AddBytes(t.issuer)
+			addTime(b, t.this)
+			if !t.next.IsZero() {
+				addTime(b, t.next)
+			}
+			if len(t.revoked) > 0 {
+				b.AddASN1(cb.SEQUENCE, t.entries)
+			}
+			b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddBytes(derExtensions(t.extensions)) })
+		})
+	})
+}
+
+func (t tbsList) entries(b *cryptobyte.Builder) {
+	for _, r := range t.revoked {
+		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
+			b.AddASN1BigInt(r.Serial)
+			addTime(b, t.this)
+			if t.reasons {
+				b.AddBytes(derExtensions([]extension{{x509OID(21), []byte{asn1.TagEnum, 1, byte(r.Reason)}}}))
+			}
+		})
+	}
+}
+
+// signed returns SEQUENCE { tbs, algorithm, signature }.
+func signed(tbs, algorithm []byte, sign func([]byte) []byte) []byte {
 	return der(func(b *cryptobyte.Builder) {
 		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
 			b.AddBytes(tbs)
-			b.AddBytes(pssAlgorithm(trailer))
-			b.AddASN1BitString(sig)
+			b.AddBytes(algorithm)
+			b.AddASN1BitString(sign(tbs))
 		})
+	})
+}
+
+// pssSigned signs with RSASSA-PSS, SHA-384 and a salt of 48 bytes.
+func pssSigned(tbs []byte, key crypto.Signer, trailer bool) []byte {
+	return signed(tbs, pssAlgorithm(trailer), func(tbs []byte) []byte {
+		digest := sha512.Sum384(tbs)
+		salt := sha512.Sum384(append([]byte("assay/mint/salt/v1\x00"), tbs...))
+		sig, err := rsa.SignPSS(bytes.NewReader(salt[:]), key.(*rsa.PrivateKey), crypto.SHA384, digest[:], &rsa.PSSOptions{SaltLength: len(salt)})
+		must(err)
+		return sig
 	})
 }
 
@@ -230,27 +283,34 @@ func derDistributionPoint(url string) []byte {
 	})
 }
 
-// derName returns AMD's name with a common name.
-func derName(commonName string) []byte {
+// attribute is one of a name, under 2.5.4.
+type attribute struct {
+	id   int
+	tag  cb.Tag
+	text string
+}
+
+// derName returns a name of attributes, each in a set of its own.
+func derName(attributes ...attribute) []byte {
 	return der(func(b *cryptobyte.Builder) {
 		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			for _, part := range []struct {
-				id   int // of 2.5.4
-				tag  cb.Tag
-				text string
-			}{
-				{11, cb.UTF8String, "Engineering"}, {6, cb.PrintableString, "US"}, {7, cb.UTF8String, "Santa Clara"},
-				{8, cb.UTF8String, "CA"}, {10, cb.UTF8String, "Advanced Micro Devices"}, {3, cb.UTF8String, commonName},
-			} {
+			for _, a := range attributes {
 				b.AddASN1(cb.SET, func(b *cryptobyte.Builder) {
 					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1ObjectIdentifier(asn1.ObjectIdentifier{2, 5, 4, part.id})
-						b.AddASN1(part.tag, func(b *cryptobyte.Builder) { b.AddBytes([]byte(part.text)) })
+						b.AddASN1ObjectIdentifier(asn1.ObjectIdentifier{2, 5, 4, a.id})
+						b.AddASN1(a.tag, func(b *cryptobyte.Builder) { b.AddBytes([]byte(a.text)) })
 					})
 				})
 			}
 		})
 	})
+}
+
+// amdName returns AMD's name with a common name.
+func amdName(commonName string) []byte {
+	return derName(
+		attribute{11, cb.UTF8String, "Engineering"}, attribute{6, cb.PrintableString, "US"}, attribute{7, cb.UTF8String, "Santa Clara"},
+		attribute{8, cb.UTF8String, "CA"}, attribute{10, cb.UTF8String, "Advanced Micro Devices"}, attribute{3, cb.UTF8String, commonName})
 }
 
 // addTime writes UTCTime to 2049 and GeneralizedTime from then on (RFC 5280, section 4.1.2.5).

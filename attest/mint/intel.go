@@ -3,9 +3,7 @@ package mint
 import (
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/sha256"
-	"crypto/sha512"
 	"encoding/asn1"
 	"fmt"
 	"math/big"
@@ -224,86 +222,25 @@ func (t ecTemplate) issue(key *ecdsa.PrivateKey, issuer *Certificate) Certificat
 			}
 		})
 	})
-	return Certificate{key: key, DER: ecSigned(signer, func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddASN1Int64(2) }) // v3
-		b.AddASN1BigInt(t.serial)
-		b.AddBytes(ecAlgorithm())
-		b.AddBytes(issuerName)
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			addTime(b, t.notBefore)
-			addTime(b, t.notAfter)
-		})
-		b.AddBytes(t.name)
-		b.AddBytes(spki(&key.PublicKey))
-		b.AddASN1(cb.Tag(3).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddBytes(extensions) })
-	})}
+	body := tbsCertificate{t.serial, ecAlgorithm(crypto.SHA256), issuerName, t.notBefore, t.notAfter, t.name, spki(&key.PublicKey), extensions}
+	return Certificate{key: key, DER: ecSigned(body.der(), signer, crypto.SHA256)}
 }
 
 func ecCRL(issuer Certificate, this, next time.Time, revoked []*big.Int) []byte {
 	x := issuer.X509()
-	return ecSigned(issuer.key.(*ecdsa.PrivateKey), func(b *cryptobyte.Builder) {
-		b.AddASN1Int64(1) // v2
-		b.AddBytes(ecAlgorithm())
-		b.AddBytes(x.RawSubject)
-		addTime(b, this)
-		if !next.IsZero() {
-			addTime(b, next)
-		}
-		if len(revoked) > 0 {
-			b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-				for _, serial := range revoked {
-					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1BigInt(serial)
-						addTime(b, this)
-						b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) { addExtension(b, x509OID(21), false, []byte{asn1.TagEnum, 1, 1}) })
-					})
-				}
-			})
-		}
-		b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) {
-			b.AddBytes(derExtensions([]extension{
-				{x509OID(20), der(func(b *cryptobyte.Builder) { b.AddASN1Int64(1) })},
-				{x509OID(35), derKeyID(x.SubjectKeyId)},
-			}))
-		})
-	})
-}
-
-// ecAlgorithm is the AlgorithmIdentifier of ECDSA with SHA-256 (RFC 5758, section 3.2).
-func ecAlgorithm() []byte {
-	return der(func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			b.AddASN1ObjectIdentifier(asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2})
-		})
-	})
-}
-
-// ecSigned returns SEQUENCE { body, algorithm, signature }.
-func ecSigned(key *ecdsa.PrivateKey, body func(*cryptobyte.Builder)) []byte {
-	tbs := der(func(b *cryptobyte.Builder) { b.AddASN1(cb.SEQUENCE, body) })
-	return der(func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			b.AddBytes(tbs)
-			b.AddBytes(ecAlgorithm())
-			b.AddASN1BitString(signDER(key, tbs))
-		})
-	})
-}
-
-func signDER(key *ecdsa.PrivateKey, message []byte) []byte {
-	digest := sha256.Sum256(message)
-	sig, err := key.Sign(nil, digest[:], crypto.SHA256) // no randomness: the nonce of RFC 6979
-	must(err)
-	return sig
+	list := tbsList{algorithm: ecAlgorithm(crypto.SHA256), issuer: x.RawSubject, this: this, next: next, reasons: true, extensions: []extension{
+		{x509OID(20), der(func(b *cryptobyte.Builder) { b.AddASN1Int64(1) })},
+		{x509OID(35), derKeyID(x.SubjectKeyId)},
+	}}
+	for _, serial := range revoked {
+		list.revoked = append(list.revoked, Revoked{serial, 1})
+	}
+	return ecSigned(list.der(), issuer.key.(*ecdsa.PrivateKey), crypto.SHA256)
 }
 
 // signRaw signs as quotes and TCB info have it: R and S, big-endian, 32 bytes each.
 func signRaw(key *ecdsa.PrivateKey, message []byte) (out [64]byte) {
-	var v struct{ R, S *big.Int }
-	_, err := asn1.Unmarshal(signDER(key, message), &v)
-	must(err)
-	v.R.FillBytes(out[:32])
-	v.S.FillBytes(out[32:])
+	rawSignature(out[:], ecSign(key, crypto.SHA256, message))
 	return out
 }
 
@@ -317,34 +254,7 @@ func keyID(key *ecdsa.PrivateKey) []byte {
 
 // intelName returns Intel's name with a common name.
 func intelName(commonName string) []byte {
-	return der(func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			for _, part := range []struct {
-				id   int // of 2.5.4
-				tag  cb.Tag
-				text string
-			}{
-				{3, cb.UTF8String, commonName}, {10, cb.UTF8String, "Intel Corporation"}, {7, cb.UTF8String, "Santa Clara"},
-				{8, cb.UTF8String, "CA"}, {6, cb.PrintableString, "US"},
-			} {
-				b.AddASN1(cb.SET, func(b *cryptobyte.Builder) {
-					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1ObjectIdentifier(asn1.ObjectIdentifier{2, 5, 4, part.id})
-						b.AddASN1(part.tag, func(b *cryptobyte.Builder) { b.AddBytes([]byte(part.text)) })
-					})
-				})
-			}
-		})
-	})
-}
-
-// p256Key returns the key that follows from a name: a scalar from 1 to the order less one.
-func p256Key(name ...string) *ecdsa.PrivateKey {
-	h := sha512.Sum512([]byte("assay/mint/p256/v1\x00" + strings.Join(name, "\x00")))
-	span := new(big.Int).Sub(elliptic.P256().Params().N, big.NewInt(1))
-	scalar := new(big.Int).SetBytes(h[:])
-	scalar.Add(scalar.Mod(scalar, span), big.NewInt(1))
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar.FillBytes(make([]byte, 32)))
-	must(err)
-	return key
+	return derName(
+		attribute{3, cb.UTF8String, commonName}, attribute{10, cb.UTF8String, "Intel Corporation"}, attribute{7, cb.UTF8String, "Santa Clara"},
+		attribute{8, cb.UTF8String, "CA"}, attribute{6, cb.PrintableString, "US"})
 }

@@ -319,84 +319,22 @@ func (t nvTemplate) issue(key *ecdsa.PrivateKey, issuer *Certificate) Certificat
 	if t.sha256 {
 		hash = crypto.SHA256
 	}
-	return Certificate{key: key, DER: nvSigned(signer, hash, func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddASN1Int64(2) }) // v3
-		b.AddASN1BigInt(t.serial)
-		b.AddBytes(nvAlgorithm(hash))
-		b.AddBytes(issuerName)
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			addTime(b, t.notBefore)
-			addTime(b, t.notAfter)
-		})
-		b.AddBytes(t.name)
-		b.AddBytes(spki(&key.PublicKey))
-		b.AddASN1(cb.Tag(3).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddBytes(extensions) })
-	})}
-}
-
-// nvAlgorithm is the AlgorithmIdentifier of ECDSA (RFC 5758, section 3.2).
-func nvAlgorithm(hash crypto.Hash) []byte {
-	last := map[crypto.Hash]int{crypto.SHA256: 2, crypto.SHA384: 3}[hash]
-	return der(func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			b.AddASN1ObjectIdentifier(asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, last})
-		})
-	})
-}
-
-// nvSigned returns SEQUENCE { body, algorithm, signature }.
-func nvSigned(key *ecdsa.PrivateKey, hash crypto.Hash, body func(*cryptobyte.Builder)) []byte {
-	tbs := der(func(b *cryptobyte.Builder) { b.AddASN1(cb.SEQUENCE, body) })
-	return der(func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			b.AddBytes(tbs)
-			b.AddBytes(nvAlgorithm(hash))
-			b.AddASN1BitString(nvSign(key, hash, tbs))
-		})
-	})
-}
-
-func nvSign(key *ecdsa.PrivateKey, hash crypto.Hash, message []byte) []byte {
-	h := hash.New()
-	h.Write(message)
-	sig, err := key.Sign(nil, h.Sum(nil), hash) // no randomness: the nonce of RFC 6979
-	must(err)
-	return sig
+	body := tbsCertificate{t.serial, ecAlgorithm(hash), issuerName, t.notBefore, t.notAfter, t.name, spki(&key.PublicKey), extensions}
+	return Certificate{key: key, DER: ecSigned(body.der(), signer, hash)}
 }
 
 // nvSignRaw signs as reports and manifests have it: R and S, big-endian, 48 bytes each.
 func nvSignRaw(key *ecdsa.PrivateKey, message []byte) (out [96]byte) {
-	var v struct{ R, S *big.Int }
-	_, err := asn1.Unmarshal(nvSign(key, crypto.SHA384, message), &v)
-	must(err)
-	v.R.FillBytes(out[:48])
-	v.S.FillBytes(out[48:])
+	rawSignature(out[:], ecSign(key, crypto.SHA384, message))
 	return out
 }
 
 // nvName returns a name of NVIDIA's; a device's begins with its serial number.
 func nvName(serial, commonName, organization string) []byte {
-	type part struct {
-		id   int // of 2.5.4
-		tag  cb.Tag
-		text string
-	}
-	parts := []part{{3, cb.UTF8String, commonName}, {10, cb.UTF8String, organization}}
 	if serial != "" {
-		parts = []part{{5, cb.PrintableString, serial}, {6, cb.PrintableString, "US"}, {10, cb.UTF8String, organization}, {3, cb.UTF8String, commonName}}
+		return derName(attribute{5, cb.PrintableString, serial}, attribute{6, cb.PrintableString, "US"}, attribute{10, cb.UTF8String, organization}, attribute{3, cb.UTF8String, commonName})
 	}
-	return der(func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			for _, p := range parts {
-				b.AddASN1(cb.SET, func(b *cryptobyte.Builder) {
-					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1ObjectIdentifier(asn1.ObjectIdentifier{2, 5, 4, p.id})
-						b.AddASN1(p.tag, func(b *cryptobyte.Builder) { b.AddBytes([]byte(p.text)) })
-					})
-				})
-			}
-		})
-	})
+	return derName(attribute{3, cb.UTF8String, commonName}, attribute{10, cb.UTF8String, organization})
 }
 
 // issuerOf returns the authority above a certificate of the hierarchy.

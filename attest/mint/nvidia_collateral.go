@@ -249,8 +249,8 @@ func (n *NVIDIA) Answer(c Certificate, o OCSP) attest.Collateral {
 	basic := der(func(b *cryptobyte.Builder) {
 		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
 			b.AddBytes(data)
-			b.AddBytes(nvAlgorithm(crypto.SHA384))
-			b.AddASN1BitString(nvSign(key, crypto.SHA384, data))
+			b.AddBytes(ecAlgorithm(crypto.SHA384))
+			b.AddASN1BitString(ecSign(key, crypto.SHA384, data))
 			if o.Responder != "issuer" {
 				b.AddASN1(tag(0).Constructed(), func(b *cryptobyte.Builder) {
 					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) { b.AddBytes(responder.DER) })
@@ -271,42 +271,14 @@ func (n *NVIDIA) Answer(c Certificate, o OCSP) attest.Collateral {
 	})}
 }
 
-// Revoked is an entry of a revocation list. Reason 6 is a hold.
-type Revoked struct {
-	Serial *big.Int
-	Reason int
-}
-
 // CRL returns the revocation list of an authority.
 func (n *NVIDIA) CRL(issuer Certificate, this, next time.Time, list ...Revoked) attest.Collateral {
 	x := issuer.X509()
-	data := nvSigned(issuer.key.(*ecdsa.PrivateKey), crypto.SHA384, func(b *cryptobyte.Builder) {
-		b.AddASN1Int64(1) // v2
-		b.AddBytes(nvAlgorithm(crypto.SHA384))
-		b.AddBytes(x.RawSubject)
-		addTime(b, this)
-		addTime(b, next)
-		if len(list) > 0 {
-			b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-				for _, r := range list {
-					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1BigInt(r.Serial)
-						addTime(b, this)
-						b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-							addExtension(b, x509OID(21), false, []byte{asn1.TagEnum, 1, byte(r.Reason)})
-						})
-					})
-				}
-			})
-		}
-		b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) {
-			b.AddBytes(derExtensions([]extension{
-				{x509OID(20), der(func(b *cryptobyte.Builder) { b.AddASN1Int64(1) })},
-				{x509OID(35), derKeyID(x.SubjectKeyId)},
-			}))
-		})
-	})
-	return attest.Collateral{Kind: attest.KindNVIDIACRL, Data: data}
+	body := tbsList{algorithm: ecAlgorithm(crypto.SHA384), issuer: x.RawSubject, this: this, next: next, revoked: list, reasons: true, extensions: []extension{
+		{x509OID(20), der(func(b *cryptobyte.Builder) { b.AddASN1Int64(1) })},
+		{x509OID(35), derKeyID(x.SubjectKeyId)},
+	}}
+	return attest.Collateral{Kind: attest.KindNVIDIACRL, Data: ecSigned(body.der(), issuer.key.(*ecdsa.PrivateKey), crypto.SHA384)}
 }
 
 // Collateral returns everything that judging devices takes, current at a time: their manifests, and an answer about each

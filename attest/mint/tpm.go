@@ -7,10 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/sha256"
-	"crypto/sha512"
-	"crypto/x509"
 	"encoding/asn1"
-	"encoding/pem"
 	"fmt"
 	"maps"
 	"math/big"
@@ -38,7 +35,7 @@ func NewTPMImpostor() *TPMMaker { return newTPMMaker("impostor") }
 
 func newTPMMaker(rootKey string) *TPMMaker {
 	m := &TPMMaker{}
-	root, ca := tpmKeyFile(rootKey), tpmKeyFile("ca")
+	root, ca := rsaKey("tpm-"+rootKey), rsaKey("tpm-ca")
 	born := time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	t := tpmTemplate{subject: tpmName("Mint TPM Root CA"), notBefore: born, notAfter: born.AddDate(35, 0, 0), serial: big.NewInt(1)}
 	t.extensions = []tpmExtension{{x509OID(19), true, derCA(-1)}, {x509OID(15), true, []byte{asn1.TagBitString, 2, 1, 0x06}}}
@@ -52,27 +49,6 @@ func newTPMMaker(rootKey string) *TPMMaker {
 // Roots returns the root file of the maker: root and authority.
 func (m *TPMMaker) Roots() []attest.RootFile {
 	return []attest.RootFile{{Name: "tpm-mint.pem", Data: append(m.Root.PEM(), m.CA.PEM()...)}}
-}
-
-// tpmKeyFile reads an RSA key. Such keys are files because their generation is slow and takes no seed.
-func tpmKeyFile(role string) *rsa.PrivateKey {
-	text, err := keyFiles.ReadFile("keys/tpm-" + role + ".pem")
-	must(err)
-	block, _ := pem.Decode(text)
-	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
-	must(err)
-	return key
-}
-
-// tpmKey returns the key on P-256 that follows from a name: a scalar from 1 to the order less one.
-func tpmKey(name ...string) *ecdsa.PrivateKey {
-	h := sha512.Sum512([]byte("assay/mint/tpm key/v1\x00" + strings.Join(name, "\x00")))
-	span := new(big.Int).Sub(elliptic.P256().Params().N, big.NewInt(1))
-	scalar := new(big.Int).SetBytes(h[:])
-	scalar.Add(scalar.Mod(scalar, span), big.NewInt(1))
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar.FillBytes(make([]byte, 32)))
-	must(err)
-	return key
 }
 
 // TPM is a TPM in a machine that boots, seen by who asks it for quotes. Its fields may be changed between quotes.
@@ -89,8 +65,8 @@ type TPM struct {
 
 // TPM returns an imagined TPM with keys on P-256, just started: registers as a start leaves them, an empty log.
 func (m *TPMMaker) TPM(name string) *TPM {
-	ak := tpmKey("AK", name)
-	t := &TPM{Maker: m, Name: name, ek: tpmKey("EK", name), ak: ak}
+	ak := ecKey(elliptic.P256(), "tpm key", "AK", name)
+	t := &TPM{Maker: m, Name: name, ek: ecKey(elliptic.P256(), "tpm key", "EK", name), ak: ak}
 	t.Public = tpm.Public{Type: tpm.AlgECC, Scheme: tpm.AlgECDSA, Curve: tpm.CurveP256, KDF: tpm.AlgNull}
 	point, err := ak.PublicKey.Bytes()
 	must(err)
@@ -101,8 +77,8 @@ func (m *TPMMaker) TPM(name string) *TPM {
 
 // RSATPM returns a TPM with RSA keys of 2048 bits. There is one such pair of keys, whatever the name.
 func (m *TPMMaker) RSATPM(name string, scheme uint16) *TPM {
-	ak := tpmKeyFile("ak")
-	t := &TPM{Maker: m, Name: name, ek: tpmKeyFile("ek"), ak: ak}
+	ak := rsaKey("tpm-ak")
+	t := &TPM{Maker: m, Name: name, ek: rsaKey("tpm-ek"), ak: ak}
 	t.Public = tpm.Public{Type: tpm.AlgRSA, Scheme: scheme, Bits: 2048, N: ak.N.Bytes()}
 	t.start()
 	return t
@@ -386,49 +362,32 @@ func (t tpmTemplate) issue(key crypto.Signer, issuer *Certificate) Certificate {
 	if issuer != nil {
 		issuerName, signer = issuer.X509().RawSubject, issuer.key
 	}
-	algorithm := func(b *cryptobyte.Builder) {
+	algorithm := der(func(b *cryptobyte.Builder) {
 		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
 			b.AddASN1ObjectIdentifier(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 11})
 			b.AddASN1NULL()
 		})
-	}
-	tbs := der(func(b *cryptobyte.Builder) {
+	})
+	extensions := der(func(b *cryptobyte.Builder) {
 		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			b.AddASN1(cb.Tag(0).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) { b.AddASN1Int64(2) })
-			b.AddASN1BigInt(t.serial)
-			algorithm(b)
-			b.AddBytes(issuerName)
-			b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-				addTime(b, t.notBefore)
-				addTime(b, t.notAfter)
-			})
-			b.AddBytes(t.subject)
-			b.AddBytes(spki(key.Public()))
-			b.AddASN1(cb.Tag(3).ContextSpecific().Constructed(), func(b *cryptobyte.Builder) {
+			for i, e := range t.extensions {
+				if i > 0 || !t.sloppy {
+					addExtension(b, e.id, e.critical, e.value)
+					continue
+				}
 				b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-					for i, e := range t.extensions {
-						if i > 0 || !t.sloppy {
-							addExtension(b, e.id, e.critical, e.value)
-							continue
-						}
-						b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-							b.AddASN1ObjectIdentifier(e.id)
-							b.AddBytes(append([]byte{asn1.TagOctetString, 0x81, byte(len(e.value))}, e.value...)) // 81: not the shortest form
-						})
-					}
+					b.AddASN1ObjectIdentifier(e.id)
+					b.AddBytes(append([]byte{asn1.TagOctetString, 0x81, byte(len(e.value))}, e.value...)) // 81: not the shortest form
 				})
-			})
+			}
 		})
 	})
-	digest := sha256.Sum256(tbs)
-	sig, err := rsa.SignPKCS1v15(nil, signer.(*rsa.PrivateKey), crypto.SHA256, digest[:])
-	must(err)
-	return Certificate{key: key, DER: der(func(b *cryptobyte.Builder) {
-		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-			b.AddBytes(tbs)
-			algorithm(b)
-			b.AddASN1BitString(sig)
-		})
+	body := tbsCertificate{t.serial, algorithm, issuerName, t.notBefore, t.notAfter, t.subject, spki(key.Public()), extensions}
+	return Certificate{key: key, DER: signed(body.der(), algorithm, func(tbs []byte) []byte {
+		digest := sha256.Sum256(tbs)
+		sig, err := rsa.SignPKCS1v15(nil, signer.(*rsa.PrivateKey), crypto.SHA256, digest[:])
+		must(err)
+		return sig
 	})}
 }
 

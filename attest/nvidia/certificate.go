@@ -23,16 +23,7 @@ import (
 var rootFiles embed.FS
 
 // VendorRoots returns NVIDIA's roots of devices and of manifests (roots/SOURCES.md).
-func VendorRoots() (files []attest.RootFile) {
-	for _, name := range []string{DeviceRootFile, RIMRootFile} {
-		data, err := rootFiles.ReadFile("roots/" + name)
-		if err != nil {
-			panic("nvidia: internal error: " + err.Error())
-		}
-		files = append(files, attest.RootFile{Name: name, Data: data})
-	}
-	return files
-}
+func VendorRoots() []attest.RootFile { return attest.PinnedRoots(rootFiles) }
 
 // Names of NVIDIA's roots. What is below them is told from its place in the chain.
 const (

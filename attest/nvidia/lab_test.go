@@ -2,7 +2,6 @@ package nvidia_test
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,56 +151,21 @@ func files(t testing.TB, names ...string) (components []attest.Component) {
 	return components
 }
 
-func collateral(t testing.TB, names ...string) (items []attest.Collateral) {
-	t.Helper()
-	for _, name := range names {
-		got, err := nvidia.ReadCollateral(vectors.Read(t, name))
-		if err != nil || got == nil {
-			t.Fatalf("%s: %d items, %v", name, len(got), err)
-		}
-		items = append(items, got...)
-	}
-	return items
-}
-
-// names is one file name or several.
-type names []string
-
-func (n *names) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*n = names{one}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]string)(n))
+func collateral(t testing.TB, names ...string) []attest.Collateral {
+	return vectors.Items(t, nvidia.ReadCollateral, names...)
 }
 
 type manifestCase struct {
-	ID, Kind, Policy, Verdict string
-	AsOf                      string `json:"as_of"`
-	Files                     struct {
-		Evidence, Collateral names
+	ID, Policy, Verdict string
+	AsOf                string `json:"as_of"`
+	Files               struct {
+		Evidence, Collateral vectors.Names
 		Cert                 string
 	}
 	Claims map[string]claim.Status
 	Args   struct{ Nonce canon.Hex }
 }
 
-func manifest(t testing.TB) (cases []manifestCase) {
-	t.Helper()
-	var m struct{ Cases []json.RawMessage }
-	if err := json.Unmarshal(vectors.Read(t, "manifest.json"), &m); err != nil {
-		t.Fatal(err)
-	}
-	for _, raw := range m.Cases {
-		if !strings.Contains(string(raw), `"nvidia-`) {
-			continue
-		}
-		var c manifestCase
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
-		cases = append(cases, c)
-	}
-	return cases
+func manifest(t testing.TB) []manifestCase {
+	return vectors.Cases[manifestCase](t, "nvidia-")
 }

@@ -146,7 +146,7 @@ func (a *appraisal) judgeChain(table [][]byte) {
 	}
 	why, contradicted := a.chainFault(p)
 	a.set.Add(claim.Claim{
-		ID: "sevsnp.chain", Subject: a.subject, Status: status(why, contradicted), Value: p.chain.path, Reason: why,
+		ID: "sevsnp.chain", Subject: a.subject, Status: why.Status(contradicted), Value: p.chain.path, Reason: why,
 		From: p.chain.window.From, Until: p.chain.window.Until,
 	})
 	switch k := a.report.KeyInfo; {
@@ -161,16 +161,6 @@ func (a *appraisal) judgeChain(table [][]byte) {
 
 // unsigned reports whether the report says that no key signed it.
 func unsigned(k KeyInfo) bool { return k&MaskChipKey != 0 || k.SigningKey() == SigningNone }
-
-func status(why claim.Reason, contradicted bool) claim.Status {
-	switch {
-	case why == "":
-		return claim.Affirmed
-	case contradicted:
-		return claim.Contradicted
-	}
-	return claim.Unknown
-}
 
 // leaves sorts candidates into signing certificates with their proofs and the number of others that did not parse. Each
 // candidate costs at most one check under a root, and a signing certificate one for each trusted intermediate of its
@@ -387,7 +377,7 @@ func (a *appraisal) judgeRevocation() {
 		a.needs = append(a.needs, r.Needs...)
 		when, lists, why = when.And(r.Window), append(lists, "deny-list"), r.Reason
 	}
-	st := status(why, why.Code() == revoked)
+	st := why.Status(why.Code() == revoked)
 	slices.Sort(lists)
 	cl := claim.Claim{ID: "sevsnp.revocation", Subject: a.subject, Status: st, Reason: why}
 	if st == claim.Affirmed {

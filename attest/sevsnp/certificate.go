@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/assay-network/assay/attest"
@@ -21,21 +20,7 @@ import (
 var rootFiles embed.FS
 
 // VendorRoots returns AMD's root files, one for each product line: ARK, ASK and ASVK (roots/SOURCES.md).
-func VendorRoots() []attest.RootFile {
-	entries, err := rootFiles.ReadDir("roots")
-	if err != nil {
-		panic("sevsnp: internal error: " + err.Error())
-	}
-	var files []attest.RootFile
-	for _, e := range entries {
-		data, err := rootFiles.ReadFile(path.Join("roots", e.Name()))
-		if err != nil {
-			panic("sevsnp: internal error: " + err.Error())
-		}
-		files = append(files, attest.RootFile{Name: e.Name(), Data: data})
-	}
-	return files
-}
+func VendorRoots() []attest.RootFile { return attest.PinnedRoots(rootFiles) }
 
 // Extensions of a VCEK or VLEK (57230, table 8 and section 3.2). Each OID is matched whole.
 var (

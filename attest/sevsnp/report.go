@@ -197,16 +197,8 @@ func Parse(raw []byte) (attest.Unverified[Report], error) {
 		if f.at == nil || f.since > r.Version {
 			continue
 		}
-		b := raw[f.offset : f.offset+f.size]
-		switch p := f.at(&r).(type) {
-		case *uint8:
-			*p = b[0]
-		case *uint32:
-			*p = le.Uint32(b)
-		case *uint64:
-			*p = le.Uint64(b)
-		case []byte:
-			copy(p, b)
+		if _, err := binary.Decode(raw[f.offset:f.offset+f.size], le, f.at(&r)); err != nil {
+			return none, fmt.Errorf("parse SNP report: %s: %w", f.name, err)
 		}
 	}
 	if r.SignatureAlgo != sigECDSAP384 {
@@ -231,16 +223,8 @@ func (r Report) Encode() []byte {
 		if f.at == nil || f.since > r.Version {
 			continue
 		}
-		b := raw[f.offset : f.offset+f.size]
-		switch p := f.at(&r).(type) {
-		case *uint8:
-			b[0] = *p
-		case *uint32:
-			le.PutUint32(b, *p)
-		case *uint64:
-			le.PutUint64(b, *p)
-		case []byte:
-			copy(b, p)
+		if _, err := binary.Encode(raw[f.offset:f.offset+f.size], le, f.at(&r)); err != nil {
+			panic("sevsnp: internal error: " + f.name + ": " + err.Error())
 		}
 	}
 	return raw

@@ -34,7 +34,8 @@ type appraisal struct {
 	set     *claim.Set
 	subject string
 
-	quote   Quote // unverified until tdx.signature is affirmed
+	quote   Quote        // unverified until tdx.signature is affirmed
+	chain   canon.Digest // of the quote's certificate chain, as received
 	roots   canon.Digest
 	as      anchored
 	proof   proof    // of the PCK certificate
@@ -62,7 +63,10 @@ func Appraise(comp attest.Component, subject string, c *attest.Case, asked attes
 		set.Contradict("tdx.structure", subject, "", claim.Because(claim.Malformed, "want the one part %q", PartQuote))
 		return attest.Finding{Format: Format}
 	}
-	u, size, err := Parse(raw)
+	u, size, err := parse(raw, func(chain []byte) error {
+		a.chain = canon.Sum(chain)
+		return attest.Remember(c.Memory, canon.Hash("tdx/pem/v1", a.chain[:]), func() error { return wellFormedPEM(chain) })
+	})
 	if err != nil {
 		set.Contradict("tdx.structure", subject, "", claim.Because(claim.Malformed, "%v", err))
 		return attest.Finding{Format: Format}
@@ -119,7 +123,7 @@ func (a *appraisal) add(id, value string, w attest.Window, why claim.Reason, oth
 // judgeChain proves the descent of the PCK certificate, which comes with the quote.
 func (a *appraisal) judgeChain() {
 	a.as, a.roots = anchors(a.c.Roots, a.c.Memory), a.c.Roots.Digest()
-	a.proof = attest.Remember(a.c.Memory, canon.Hash("tdx/proof/v1", a.roots[:], a.quote.Chain), func() proof {
+	a.proof = attest.Remember(a.c.Memory, canon.Hash("tdx/proof/v1", a.roots[:], a.chain[:]), func() proof {
 		return prove(a.quote.Chain, func(der []byte) pckCA {
 			return attest.Remember(a.c.Memory, canon.Hash("tdx/pck-ca/v1", a.roots[:], der), func() pckCA { return a.as.pckCA(der) })
 		})

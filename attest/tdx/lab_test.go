@@ -1,8 +1,6 @@
 package tdx_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -128,16 +126,8 @@ func file(t testing.TB, name string) []byte {
 	return raw
 }
 
-func collateral(t testing.TB, names ...string) (items []attest.Collateral) {
-	t.Helper()
-	for _, name := range names {
-		got, err := tdx.ReadCollateral(vectors.Read(t, name))
-		if err != nil || got == nil {
-			t.Fatalf("%s: %d items, %v", name, len(got), err)
-		}
-		items = append(items, got...)
-	}
-	return items
+func collateral(t testing.TB, names ...string) []attest.Collateral {
+	return vectors.Items(t, tdx.ReadCollateral, names...)
 }
 
 // minted is a sound platform with its collateral, for twins to differ from.
@@ -179,44 +169,13 @@ func (m minted) qeIdentity(change func(*mint.QEIdentity)) []attest.Collateral {
 }
 
 type manifestCase struct {
-	ID, Kind, Policy, Verdict string
-	AsOf                      string `json:"as_of"`
-	Files                     struct {
+	ID, Policy, Verdict string
+	AsOf                string `json:"as_of"`
+	Files               struct {
 		Evidence   string
-		Collateral any
+		Collateral vectors.Names
 	}
 	Claims map[string]claim.Status
 }
 
-func manifest(t testing.TB) (cases []manifestCase) {
-	t.Helper()
-	var m struct{ Cases []json.RawMessage }
-	if err := json.Unmarshal(vectors.Read(t, "manifest.json"), &m); err != nil {
-		t.Fatal(err)
-	}
-	for _, raw := range m.Cases {
-		if !bytes.Contains(raw, []byte(`"kind": "tdx"`)) && !bytes.Contains(raw, []byte(`"kind":"tdx"`)) {
-			continue
-		}
-		var c manifestCase
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
-		cases = append(cases, c)
-	}
-	return cases
-}
-
-func (c manifestCase) collateral(t testing.TB) []attest.Collateral {
-	switch v := c.Files.Collateral.(type) {
-	case string:
-		return collateral(t, v)
-	case []any:
-		var items []attest.Collateral
-		for _, name := range v {
-			items = append(items, collateral(t, name.(string))...)
-		}
-		return items
-	}
-	return nil
-}
+func manifest(t testing.TB) []manifestCase { return vectors.Cases[manifestCase](t, "tdx") }

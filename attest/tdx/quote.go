@@ -145,16 +145,8 @@ func read(q *Quote, layout []field, from []byte) {
 		if f.offset >= len(from) {
 			return
 		}
-		b := from[f.offset : f.offset+f.size]
-		switch p := f.at(q).(type) {
-		case *uint16:
-			*p = le.Uint16(b)
-		case *uint32:
-			*p = le.Uint32(b)
-		case *uint64:
-			*p = le.Uint64(b)
-		case []byte:
-			copy(p, b)
+		if _, err := binary.Decode(from[f.offset:f.offset+f.size], le, f.at(q)); err != nil {
+			panic("tdx: internal error: " + f.name + ": " + err.Error())
 		}
 	}
 }
@@ -164,16 +156,8 @@ func write(q *Quote, layout []field, to []byte) {
 		if f.offset >= len(to) {
 			return
 		}
-		b := to[f.offset : f.offset+f.size]
-		switch p := f.at(q).(type) {
-		case *uint16:
-			le.PutUint16(b, *p)
-		case *uint32:
-			le.PutUint32(b, *p)
-		case *uint64:
-			le.PutUint64(b, *p)
-		case []byte:
-			copy(b, p)
+		if _, err := binary.Encode(to[f.offset:f.offset+f.size], le, f.at(q)); err != nil {
+			panic("tdx: internal error: " + f.name + ": " + err.Error())
 		}
 	}
 }
@@ -197,6 +181,16 @@ func (c *cursor) take(n int, what string) ([]byte, error) {
 // key, body and certification data, and the form of the PEM chain; it verifies nothing. The value refers to raw, which
 // must not change.
 func Parse(raw []byte) (u attest.Unverified[Quote], size int, err error) {
+	return parse(raw, wellFormedPEM)
+}
+
+func wellFormedPEM(chain []byte) error {
+	_, err := splitPEM(chain)
+	return err
+}
+
+// parse is [Parse]; wellFormed refuses a chain that is not what [splitPEM] reads.
+func parse(raw []byte, wellFormed func(chain []byte) error) (u attest.Unverified[Quote], size int, err error) {
 	var q Quote
 	if len(raw) > MaxQuote {
 		return u, 0, fmt.Errorf("parse TDX quote: %d bytes, at most %d", len(raw), MaxQuote)
@@ -242,7 +236,7 @@ func Parse(raw []byte) (u attest.Unverified[Quote], size int, err error) {
 		return u, 0, fmt.Errorf("parse TDX quote: offset 0x%03x: signature data takes %d bytes, %d are left", c.at, n, left)
 	}
 	size = c.at + int(n)
-	if err = q.parseSignature(&cursor{data: raw[:size], at: len(signed) + 4}); err != nil {
+	if err = q.parseSignature(&cursor{data: raw[:size], at: len(signed) + 4}, wellFormed); err != nil {
 		return u, 0, err
 	}
 	return attest.NewUnverified(q, signed, q.Signature[:]), size, nil
@@ -265,7 +259,7 @@ func (q *Quote) checkHeader() error {
 }
 
 // parseSignature reads the signature data, which c holds to its last byte.
-func (q *Quote) parseSignature(c *cursor) error {
+func (q *Quote) parseSignature(c *cursor, wellFormed func(chain []byte) error) error {
 	for _, f := range []struct {
 		what string
 		into []byte
@@ -301,7 +295,7 @@ func (q *Quote) parseSignature(c *cursor) error {
 	}
 	at := c.at
 	q.Chain = c.data[at:]
-	if _, err = splitPEM(q.Chain); err != nil {
+	if err = wellFormed(q.Chain); err != nil {
 		return fmt.Errorf("parse TDX quote: offset 0x%03x: PCK certificate chain: %w", at, err)
 	}
 	return nil
@@ -329,17 +323,16 @@ func (c *cursor) certification(typ uint16, what string) error {
 func splitPEM(chain []byte) (certs [][]byte, err error) {
 	rest := bytes.TrimSuffix(chain, []byte{0})
 	for len(rest) > 0 {
-		var block *pem.Block
-		if bytes.HasPrefix(rest, []byte("-----BEGIN CERTIFICATE-----")) {
-			block, rest = pem.Decode(rest)
-		}
+		block, behind := pem.Decode(rest)
+		// The decoder skips what it cannot read, to the next block that it can.
+		begins := bytes.Count(rest[:len(rest)-len(behind)], []byte("-----BEGIN"))
 		switch {
-		case block == nil || block.Type != "CERTIFICATE" || len(block.Headers) > 0:
+		case block == nil || block.Type != "CERTIFICATE" || len(block.Headers) > 0 || begins != 1 || !bytes.HasPrefix(rest, []byte("-----BEGIN")):
 			return nil, errors.New("want PEM certificates, then at most one NUL")
 		case len(certs) == maxChainCerts:
 			return nil, fmt.Errorf("more than %d certificates", maxChainCerts)
 		}
-		certs = append(certs, block.Bytes)
+		certs, rest = append(certs, block.Bytes), behind
 	}
 	if len(certs) < 2 {
 		return nil, fmt.Errorf("%d certificates, want the PCK certificate, its CA and the root", len(certs))

@@ -22,7 +22,7 @@ func TestRealQuotes(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.ID, func(t *testing.T) {
 			l := vendor(t, c.AsOf)
-			raw, items := file(t, c.Files.Evidence), c.collateral(t)
+			raw, items := file(t, c.Files.Evidence), collateral(t, c.Files.Collateral...)
 			s, _ := l.judge(raw, items...)
 			for id, status := range c.Claims {
 				want(t, s, id, status)

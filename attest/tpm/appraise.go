@@ -304,7 +304,7 @@ func (a *appraisal) judgeEK() {
 	if ch.missing {
 		a.needs = append(a.needs, attest.Need{Kind: attest.KindTPMCertificate, For: a.subject, Source: ch.source, Why: "the issuer of the endorsement certificate"})
 	}
-	a.set.Add(claim.Claim{ID: id, Subject: a.subject, Status: status(why, contradicted), Value: ch.path, Reason: why, From: ch.window.From, Until: ch.window.Until})
+	a.set.Add(claim.Claim{ID: id, Subject: a.subject, Status: why.Status(contradicted), Value: ch.path, Reason: why, From: ch.window.From, Until: ch.window.Until})
 	switch {
 	case !ch.leaf.parsed:
 		a.set.Unknown(encoding, a.subject, claim.RestsOn+" "+id)
@@ -328,16 +328,6 @@ func (a *appraisal) deniedEK() claim.Reason {
 		return r.Reason
 	}
 	return ""
-}
-
-func status(why claim.Reason, contradicted bool) claim.Status {
-	switch {
-	case why == "":
-		return claim.Affirmed
-	case contradicted:
-		return claim.Contradicted
-	}
-	return claim.Unknown
 }
 
 // judgeBound says whose TPM the key is of. A tie that is shown and does not hold contradicts, whatever else holds.
@@ -387,7 +377,7 @@ func (a *appraisal) judgeAKCertificate() {
 	if len(a.ties) > 0 {
 		value, basis = a.ties[0].Value, a.ties[0].Basis // the stronger of two that both hold
 	}
-	a.set.Add(claim.Claim{ID: "tpm.ak-bound", Subject: a.subject, Status: status(why, contradicted), Value: value, Basis: basis, Reason: why, From: ch.window.From, Until: ch.window.Until})
+	a.set.Add(claim.Claim{ID: "tpm.ak-bound", Subject: a.subject, Status: why.Status(contradicted), Value: value, Basis: basis, Reason: why, From: ch.window.From, Until: ch.window.Until})
 }
 
 // root takes note of whose TPMs a certificate is for.

@@ -9,7 +9,6 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -29,21 +28,7 @@ const (
 )
 
 // VendorRoots returns the pinned root files, one for each maker (roots/SOURCES.md).
-func VendorRoots() []attest.RootFile {
-	entries, err := rootFiles.ReadDir("roots")
-	if err != nil {
-		panic("tpm: internal error: " + err.Error())
-	}
-	var files []attest.RootFile
-	for _, e := range entries {
-		data, err := rootFiles.ReadFile(path.Join("roots", e.Name()))
-		if err != nil {
-			panic("tpm: internal error: " + err.Error())
-		}
-		files = append(files, attest.RootFile{Name: e.Name(), Data: data})
-	}
-	return files
-}
+func VendorRoots() []attest.RootFile { return attest.PinnedRoots(rootFiles) }
 
 // Extensions and usages of certificates of TPM keys (TCG EK Credential Profile, section 3.2; each OID is matched whole).
 var (

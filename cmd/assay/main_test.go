@@ -31,6 +31,20 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			vendors := fake.New(time.Now) // commands have the machine's clock
 			vendors.AddPlatform(mint.NewIntel().IntelPlatform("host"))
+			gpu := mint.NewNVIDIA().Device("GH100", "one")
+			vendors.AddDevice(gpu)
+			roots, err := filepath.Abs("../../testvectors/roots")
+			if err != nil {
+				return err
+			}
+			env.Setenv("ROOTS", roots)
+			file, err := json.Marshal([]map[string]any{{"arch": "HOPPER", "evidence": gpu.Answer([32]byte{1}), "certificate": gpu.PEM()}})
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "gpu.json"), file, 0o644); err != nil {
+				return err
+			}
 			server := httptest.NewServer(vendors)
 			env.Defer(server.Close)
 			env.Setenv("VENDORS", server.URL)

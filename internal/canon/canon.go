@@ -11,13 +11,10 @@ package canon
 
 import (
 	"bytes"
-	"encoding"
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"strconv"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,25 +28,6 @@ const (
 
 // ErrNotCanonical is returned for bytes that parse but are not in the one form that [Marshal] writes.
 var ErrNotCanonical = errors.New("not canonical JSON")
-
-// Marshal returns the canonical bytes of v, a struct or a slice of structs.
-func Marshal(v any) ([]byte, error) {
-	if err := checkType(reflect.TypeOf(v)); err != nil {
-		return nil, fmt.Errorf("canonical JSON of %T: %w", v, err)
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("canonical JSON of %T: %w", v, err)
-	}
-	if err := scan(raw); err != nil {
-		return nil, fmt.Errorf("canonical JSON of %T: %w", v, err)
-	}
-	out := jsontext.Value(raw)
-	if err := out.Canonicalize(); err != nil {
-		return nil, fmt.Errorf("canonical JSON of %T: %w", v, err)
-	}
-	return out, nil
-}
 
 // Unmarshal parses canonical bytes into v, a pointer to a struct. Unknown, duplicate and case-variant members, other
 // types, nulls, fractions and any spelling that [Marshal] would not write are errors, and v is then not to be used.
@@ -124,63 +102,4 @@ func scan(data []byte) error {
 			}
 		}
 	}
-}
-
-var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
-
-// checkedTypes remembers the types that passed: a type never changes, so the memory never changes a result.
-var checkedTypes sync.Map
-
-// checkType refuses types whose values have no single canonical form: maps, floats, interfaces, optional fields
-// that would be written as null.
-func checkType(t reflect.Type) error {
-	if t == nil {
-		return errors.New("nil has no canonical form")
-	}
-	if _, ok := checkedTypes.Load(t); ok {
-		return nil
-	}
-	if err := typeFault(t, map[reflect.Type]bool{}); err != nil {
-		return err
-	}
-	checkedTypes.Store(t, true)
-	return nil
-}
-
-func typeFault(t reflect.Type, seen map[reflect.Type]bool) error {
-	if seen[t] || t.Implements(textMarshaler) || reflect.PointerTo(t).Implements(textMarshaler) {
-		return nil
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Bool, reflect.String,
-		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return nil
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return typeFault(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if !f.IsExported() {
-				continue
-			}
-			if f.Type.Kind() == reflect.Pointer && !hasOmitZero(f.Tag.Get("json")) {
-				return fmt.Errorf("field %s.%s: a pointer needs omitzero, else nil is written as null", t, f.Name)
-			}
-			if err := typeFault(f.Type, seen); err != nil {
-				return fmt.Errorf("field %s.%s: %w", t, f.Name, err)
-			}
-		}
-		return nil
-	}
-	return fmt.Errorf("%s has no canonical form", t)
-}
-
-func hasOmitZero(tag string) bool {
-	for _, opt := range bytes.Split([]byte(tag), []byte(","))[1:] {
-		if string(opt) == "omitzero" {
-			return true
-		}
-	}
-	return false
 }

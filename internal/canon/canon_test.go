@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/assay-network/assay/internal/canon"
 )
 
@@ -69,10 +72,20 @@ func TestTypesWithoutCanonicalForm(t *testing.T) {
 		"float":                    struct{ F float64 }{},
 		"interface":                struct{ A any }{},
 		"pointer without omitzero": struct{ P *inner }{},
-		"channel in a slice":       []struct{ C chan int }{},
-		"nil":                      nil,
-		"text that is not UTF-8":   inner{Zebra: "\xff"},
-		"time after 9999":          record{Time: 1 << 40},
+		"null in a list":           []*inner{nil},
+		"null":                     (*inner)(nil),
+		"another option": struct {
+			A string `json:"a,omitempty"`
+		}{},
+		"two members of a name": struct {
+			inner
+			Other string `json:"apple"`
+		}{},
+		"JSON of its own":        struct{ V jsontext.Value }{jsontext.Value("1")},
+		"channel in a slice":     []struct{ C chan int }{},
+		"nil":                    nil,
+		"text that is not UTF-8": inner{Zebra: "\xff"},
+		"time after 9999":        record{Time: 1 << 40},
 	} {
 		if b, err := canon.Marshal(v); err == nil {
 			t.Errorf("%s: marshalled as %s", name, b)
@@ -82,6 +95,25 @@ func TestTypesWithoutCanonicalForm(t *testing.T) {
 
 // base is the canonical document of which every refusal below is a twin.
 const base = `{"blob":"","count":7,"text":"a","type":"t","words":[],"yes":true}`
+
+func TestMarshalDepth(t *testing.T) {
+	type tree struct {
+		Under []tree `json:"under"`
+	}
+	grown := func(levels int) tree { // each is an object and an array
+		x := tree{}
+		for range levels - 1 {
+			x = tree{[]tree{x}}
+		}
+		return x
+	}
+	if _, err := canon.Marshal(grown(canon.MaxDepth / 2)); err != nil {
+		t.Error(err)
+	}
+	if _, err := canon.Marshal(grown(canon.MaxDepth/2 + 1)); err == nil || !strings.Contains(err.Error(), "deeper than 32 levels") {
+		t.Errorf("got %v", err)
+	}
+}
 
 func TestUnmarshalRefusals(t *testing.T) {
 	if err := canon.Unmarshal([]byte(base), new(record)); err != nil {
@@ -299,7 +331,97 @@ func TestHashSeparatesItsParts(t *testing.T) {
 	}
 }
 
-// FuzzRoundTrip holds the law: canon(parse(canon(x))) == canon(x).
+// peer is how a library writes x: the oracle of [canon.Marshal].
+func peer(t *testing.T, x any) []byte {
+	t.Helper()
+	b, err := json.Marshal(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := jsontext.Value(b)
+	if err := v.Canonicalize(); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// onPointer has its text form on the pointer alone.
+type onPointer struct{ n int }
+
+func (p *onPointer) MarshalText() ([]byte, error) { return []byte{byte('a' + p.n)}, nil }
+
+// Every form that a document may take is written as a library writes it.
+func TestMarshalAgainstPeer(t *testing.T) {
+	type nested struct {
+		B []inner `json:"b"`
+		A [2]bool `json:"a"`
+	}
+	type tree struct {
+		Name  string  `json:"name"`
+		Under []*tree `json:"under,omitzero"`
+	}
+	for _, x := range []any{
+		record{}, &record{Text: "x"}, []record{{}, {Words: []string{}}}, []record(nil),
+		nested{B: []inner{{"z", "a"}}, A: [2]bool{true, false}},
+		tree{"root", []*tree{{"leaf", nil}, {"twig", []*tree{}}}},
+		struct {
+			inner
+			Own    string
+			Hidden int `json:"-"`
+			unseen int
+		}{inner{"z", "a"}, "o", 1, 2},
+		struct {
+			Array [3]byte        `json:"array"`
+			List  [][]byte       `json:"list"`
+			Sums  []canon.Digest `json:"sums"`
+			Point onPointer      `json:"point"`
+			Far   *onPointer     `json:"far,omitzero"`
+		}{[3]byte{1, 2, 3}, [][]byte{nil, {255}}, []canon.Digest{{}, canon.Sum(nil)}, onPointer{1}, &onPointer{2}},
+		struct {
+			A int8   `json:"a"`
+			B int64  `json:"b"`
+			C uint64 `json:"c"`
+			D string `json:"d"`
+		}{-128, -canon.MaxInt, canon.MaxInt, "\u2028\u2029\x7f\"\\/\b\f\n\r\t\x00\x1f😀"},
+	} {
+		got, err := canon.Marshal(x)
+		if err != nil {
+			t.Errorf("%T: %v", x, err)
+			continue
+		}
+		if want := peer(t, x); !bytes.Equal(got, want) {
+			t.Errorf("%T\ngot  %s\nwant %s", x, got, want)
+		}
+	}
+}
+
+// BenchmarkMarshal writes a document beside a library that writes JSON and puts it in order.
+func BenchmarkMarshal(b *testing.B) {
+	x := []record{{Text: "a text", Blob: make([]byte, 64), Digest: canon.Sum(nil), Time: 1770000000, Words: []string{"b", "a"}, Inner: &inner{"z", "a"}}}
+	b.Run("canon", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := canon.Marshal(x); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("library", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			raw, err := json.Marshal(x)
+			if err != nil {
+				b.Fatal(err)
+			}
+			v := jsontext.Value(raw)
+			if err := v.Canonicalize(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// FuzzRoundTrip holds the law: canon(parse(canon(x))) == canon(x). A library writes the same bytes.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add("t", "ä\n", int64(7), true, []byte{1}, int64(1770000000), "w")
 	f.Fuzz(func(t *testing.T, typ, text string, count int64, yes bool, blob []byte, at int64, word string) {
@@ -318,6 +440,9 @@ func FuzzRoundTrip(f *testing.F) {
 		second, err := canon.Marshal(y)
 		if err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("%v\n%s\n%s", err, first, second)
+		}
+		if want := peer(t, x); !bytes.Equal(first, want) {
+			t.Fatalf("a library writes\n%s\nnot\n%s", want, first)
 		}
 	})
 }

@@ -67,7 +67,11 @@ func Hash(tag string, xs ...[]byte) Digest { return sha256.Sum256(lpAll(tag, xs)
 func Hash64(tag string, xs ...[]byte) [sha512.Size]byte { return sha512.Sum512(lpAll(tag, xs)) }
 
 func lpAll(tag string, xs [][]byte) []byte {
-	b := AppendLP(nil, []byte(tag))
+	size := 4 + len(tag)
+	for _, x := range xs {
+		size += 4 + len(x)
+	}
+	b := AppendLP(make([]byte, 0, size), []byte(tag))
 	for _, x := range xs {
 		b = AppendLP(b, x)
 	}

@@ -6,7 +6,6 @@ package inputs
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,32 +13,16 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
 
 // File reads a file of at most limit bytes.
-func File(name string, limit int) ([]byte, error) {
-	data, err := Prefix(name, limit+1)
-	if err == nil && len(data) > limit {
-		err = fmt.Errorf("%s: more than %d bytes", name, limit)
-	}
-	return data, err
-}
+func File(name string, limit int) ([]byte, error) { return files.Bounded(name, limit) }
 
 // Prefix reads the first bytes of a file, to its end where it is short. It reads pipes as well.
-func Prefix(name string, limit int) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return data, nil
-}
+func Prefix(name string, limit int) ([]byte, error) { return files.Prefix(name, limit) }
 
 // Policy takes a built-in policy by its name, else reads a policy file.
 func Policy(name string) (*policy.Policy, error) {

@@ -3,8 +3,10 @@
 package vectors
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +32,56 @@ func Read(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// Names is one file name or several, as the manifest has them.
+type Names []string
+
+// UnmarshalJSON reads a string or an array of strings.
+func (n *Names) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*n = Names{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(n))
+}
+
+// Cases returns the cases of the manifest that are of a kind with this beginning.
+func Cases[T any](t testing.TB, kind string) (cases []T) {
+	t.Helper()
+	var m struct{ Cases []json.RawMessage }
+	if err := json.Unmarshal(Read(t, "manifest.json"), &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range m.Cases {
+		var head struct{ Kind string }
+		if err := json.Unmarshal(raw, &head); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(head.Kind, kind) {
+			continue
+		}
+		var c T
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// Items reads files that a room has a reader for, such as collateral. Each must hold something.
+func Items[T any](t testing.TB, read func([]byte) ([]T, error), names ...string) (items []T) {
+	t.Helper()
+	for _, name := range names {
+		got, err := read(Read(t, name))
+		if err != nil || got == nil {
+			t.Fatalf("%s: %d items, %v", name, len(got), err)
+		}
+		items = append(items, got...)
+	}
+	return items
 }
 
 // Root returns the module's root folder.

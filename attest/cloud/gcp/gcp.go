@@ -38,14 +38,7 @@ const Rules = 1
 var rootFiles embed.FS
 
 // VendorRoots returns the pinned root file (roots/SOURCES.md).
-func VendorRoots() []attest.RootFile {
-	const name = "vtpm-gce.pem"
-	data, err := rootFiles.ReadFile("roots/" + name)
-	if err != nil {
-		panic("gcp: internal error: " + err.Error())
-	}
-	return []attest.RootFile{{Name: name, Data: data}}
-}
+func VendorRoots() []attest.RootFile { return attest.PinnedRoots(rootFiles) }
 
 // Recording is a recording taken apart. Nothing of it is verified.
 type Recording struct {

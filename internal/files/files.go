@@ -1,0 +1,33 @@
+// Package files reads files whose size nobody vouches for: state, attributes of the kernel, what a host or a person
+// hands in.
+package files
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Bounded reads a file of at most limit bytes to its end, whatever size its directory entry has: pipes and files that the
+// kernel makes up have none. A file that is not there is fs.ErrNotExist.
+func Bounded(name string, limit int) ([]byte, error) {
+	data, err := Prefix(name, limit+1)
+	if err == nil && len(data) > limit {
+		return nil, fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return data, err
+}
+
+// Prefix reads the first bytes of a file, to its end where it is short.
+func Prefix(name string, limit int) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
+	if err != nil {
+		return nil, err // names the file
+	}
+	return data, nil
+}
