@@ -165,7 +165,7 @@ type node struct {
 	credential string
 	session    *agent.Session
 	device     agent.Device
-	gpus       []agent.GPUs
+	gpus       []agent.GPUs // none on most machines
 }
 
 // join lets a machine with a chip in; change makes its platform another one.
