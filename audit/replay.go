@@ -34,6 +34,7 @@ type Options struct {
 //   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
+//   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
