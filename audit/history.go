@@ -150,6 +150,9 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		r.fault(Fault{Part: part, Index: index, Kind: e.Kind, What: fmt.Sprintf(format, args...)})
 	}
 	r.kinds[e.Kind]++
+	if r.each != nil {
+		r.each(index, e)
+	}
 	r.latest = max(r.latest, e.Time)
 	tail, err := r.tails[e.Stream].Extend(e)
 	if err != nil {
