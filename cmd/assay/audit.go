@@ -42,7 +42,7 @@ func (a *app) auditCommand() *cobra.Command {
 	}
 	trust.AddCommand(a.auditTrustInitCommand())
 	cmd.AddCommand(a.auditExportCommand(), a.auditReplayCommand(), trust)
-	cmd.AddCommand(a.auditPopulationCommand(), a.auditSampleCommand())
+	cmd.AddCommand(a.auditPopulationCommand(), a.auditSampleCommand(), a.auditChallengeCommand(), a.auditDiffCommand(), a.auditExplainCommand())
 	return cmd
 }
 
