@@ -8,6 +8,7 @@ const (
 	MaxFaults   = 100         // faults that a report lists; the rest is counted
 	MaxWorkers  = 64          // goroutines that recompute
 	MaxPromises = 1024        // promises given to one replay
+	MaxSample   = 100_000     // verdicts of one sample
 
 	maxCachedBytes = 64 << 20 // bytes of shared inputs that a replay keeps at hand
 	maxCached      = 1024     // parsed shared inputs of each kind that a replay keeps at hand

@@ -345,37 +345,58 @@ func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {
 	return nil
 }
 
-// decide computes a verdict again, from the claims as they were logged.
-func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
-	body, err := j.blob(ctx, v.body)
+// openResult reads what a verdict says. It checks that a result key signed it, and that key alone, and that it names what
+// its entry names. It does not recompute.
+func (r *replay) openResult(ctx context.Context, keys []crypto.PublicKey, a *appraisal, v verdict) (policy.Result, error) {
+	body, err := r.blob(ctx, v.body)
 	if err != nil {
-		return err
+		return policy.Result{}, err
 	}
 	env, err := ledger.ParseEnvelope(body)
 	if err != nil {
-		return wrong("%v", err)
+		return policy.Result{}, wrong("%v", err)
 	}
 	if env.PayloadType != policy.ResultType {
-		return wrong("payload type %.80q is not known to this build, want %q", env.PayloadType, policy.ResultType)
+		return policy.Result{}, wrong("payload type %.80q is not known to this build, want %q", env.PayloadType, policy.ResultType)
 	}
-	if len(env.Signatures) != 1 || !slices.ContainsFunc(j.keys, env.SignedBy) {
-		return wrong("not signed by the result key, and by it alone")
+	if len(env.Signatures) != 1 || !slices.ContainsFunc(keys, env.SignedBy) {
+		return policy.Result{}, wrong("not signed by the result key, and by it alone")
 	}
-	r, err := policy.ParseResult(env.Payload)
+	res, err := policy.ParseResult(env.Payload)
 	if err != nil {
-		return wrong("%v", err)
+		return policy.Result{}, wrong("%v", err)
 	}
 	switch {
-	case r.Evidence != a.evidence:
-		return wrong("on the evidence %s, its appraisal is of %s", r.Evidence, a.evidence)
-	case r.Appraisal != a.body:
-		return wrong("names the appraisal %s, its entry names %s", r.Appraisal, a.body)
-	case r.Policy != v.policy:
-		return wrong("names the policy %s, its entry names %s", r.Policy, v.policy)
+	case res.Evidence != a.evidence:
+		return res, wrong("on the evidence %s, its appraisal is of %s", res.Evidence, a.evidence)
+	case res.Appraisal != a.body:
+		return res, wrong("names the appraisal %s, its entry names %s", res.Appraisal, a.body)
+	case res.Policy != v.policy:
+		return res, wrong("names the policy %s, its entry names %s", res.Policy, v.policy)
+	}
+	return res, nil
+}
+
+// timely checks that a verdict was made no earlier than the appraisal that it decides on, and no later than its entry.
+// Without an appraisal, nil, there are no claims to decide on.
+func timely(res policy.Result, logged *verifier.Appraisal, v verdict) error {
+	switch {
 	case logged == nil:
 		return wrong("not replayed: its appraisal has no claims to decide on")
-	case r.Verdict.AsOf < logged.AsOf || r.Verdict.AsOf > v.time:
-		return wrong("as of %s, the appraisal is as of %s and the entry of %s", r.Verdict.AsOf, logged.AsOf, v.time)
+	case res.Verdict.AsOf < logged.AsOf || res.Verdict.AsOf > v.time:
+		return wrong("as of %s, the appraisal is as of %s and the entry of %s", res.Verdict.AsOf, logged.AsOf, v.time)
+	}
+	return nil
+}
+
+// decide computes a verdict again, from the claims as they were logged.
+func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
+	r, err := j.openResult(ctx, j.keys, a, v)
+	if err == nil {
+		err = timely(r, logged, v)
+	}
+	if err != nil {
+		return err
 	}
 	j.res.outcomes[r.Verdict.Outcome.String()]++
 	again, ok := attempt(func() policy.Verdict { return policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf) })

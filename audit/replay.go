@@ -34,6 +34,7 @@ type Options struct {
 //   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
+//   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
@@ -49,38 +50,44 @@ type Options struct {
 // of the report; the error is for a source that could not tell, and for a cancelled context.
 func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Report, error) {
 	r := newReplay(src, trust, o)
-	note, err := src.Checkpoint(ctx)
-	switch {
-	case isNotExist(err):
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: "missing"})
-		return r.conclude(), nil
-	case err != nil:
-		return Report{}, fmt.Errorf("replay: checkpoint: %w", err)
+	whole, err := r.readLog(ctx)
+	if err == nil && whole {
+		err = r.recompute(ctx)
 	}
-	c, err := ledger.ReadCheckpoint(note)
-	if err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-		return r.conclude(), nil
-	}
-	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
-	if err := r.findKeys(ctx, c); err != nil {
-		return Report{}, fmt.Errorf("replay: %w", err)
-	}
-	if err := openNote(note, r.keys.Log); err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-	}
-	whole, err := r.read(ctx, c.Tree)
 	if err != nil {
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
 	if whole {
-		if err := r.recompute(ctx); err != nil {
-			return Report{}, fmt.Errorf("replay: %w", err)
-		}
 		r.findUnnamed()
 		r.judgePromises()
 	}
 	return r.conclude(), nil
+}
+
+// readLog checks the log itself: checkpoint, keys, every tile, leaf and entry. It reports whether the tree is that of the
+// checkpoint; if not, nothing that was read is worth recomputing.
+func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
+	note, err := r.src.Checkpoint(ctx)
+	switch {
+	case isNotExist(err):
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: "missing"})
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("checkpoint: %w", err)
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+		return false, nil
+	}
+	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
+	if err := r.findKeys(ctx, c); err != nil {
+		return false, err
+	}
+	if err := openNote(note, r.keys.Log); err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+	}
+	return r.read(ctx, c.Tree)
 }
 
 // ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
@@ -105,8 +112,9 @@ type replay struct {
 	o      Options
 	report Report
 	faults []Fault
-	keys   ledger.Keyset // that signatures are checked with: the trusted ones, else those of entry 0
-	latest canon.Time    // of any entry
+	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
+	latest canon.Time                        // of any entry
+	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
 	history
 	roots      cache[attest.Roots]
