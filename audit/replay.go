@@ -149,7 +149,20 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	return r
 }
 
-func (r *replay) fault(f Fault) { r.faults = append(r.faults, f) }
+// fault keeps a fault. Of very many it counts all and keeps those that the report lists.
+func (r *replay) fault(f Fault) {
+	r.report.FaultCount++
+	if r.faults = append(r.faults, f); len(r.faults) > maxFaultsKept {
+		r.orderFaults()
+		r.faults = slices.Clone(r.faults[:MaxFaults])
+	}
+}
+
+func (r *replay) orderFaults() {
+	slices.SortStableFunc(r.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
+	})
+}
 
 // blob is [readBlob], and remembers what was read.
 func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
@@ -270,10 +283,7 @@ func (r *replay) findUnnamed() {
 
 // conclude orders what was found and names the outcome.
 func (r *replay) conclude() Report {
-	slices.SortStableFunc(r.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
-	})
-	r.report.FaultCount = int64(len(r.faults))
+	r.orderFaults()
 	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
 	r.report.Entries = r.kinds.list()
 	open := slices.ContainsFunc(r.report.Promises, func(k Kept) bool { return k.State == PromiseOpen })
