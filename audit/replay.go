@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -58,7 +57,9 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
 	if whole {
-		r.findUnnamed()
+		if err := r.findUnnamed(); err != nil {
+			return Report{}, fmt.Errorf("replay: %w", err)
+		}
 		r.judgePromises()
 	}
 	return r.conclude(), nil
@@ -121,8 +122,7 @@ type replay struct {
 	references cache[attest.References]
 	collateral cache[[]byte]
 
-	named []canon.Digest // blobs of an archive, ordered; nil: the source cannot list them
-	used  []atomic.Bool  // which of them were read
+	noted *noted // the source, if it can say what nobody asked for
 }
 
 func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
@@ -143,8 +143,8 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		r.keys = trust.keyset()
 	}
 	if a, ok := src.(*Archive); ok {
-		r.named = a.Blobs()
-		r.used = make([]atomic.Bool, len(r.named))
+		r.noted = newNoted(a)
+		r.src = r.noted
 	}
 	return r
 }
@@ -164,11 +164,7 @@ func (r *replay) orderFaults() {
 	})
 }
 
-// blob is [readBlob], and remembers what was read.
 func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	if i, ok := slices.BinarySearchFunc(r.named, digest, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) }); ok {
-		r.used[i].Store(true)
-	}
 	return readBlob(ctx, r.src, digest)
 }
 
@@ -270,15 +266,21 @@ func openNote(data []byte, vkey string) error {
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.
-func (r *replay) findUnnamed() {
-	if len(r.faults) > 0 {
-		return
+func (r *replay) findUnnamed() error {
+	if len(r.faults) > 0 || r.noted == nil {
+		return nil
 	}
-	for i := range r.used {
-		if !r.used[i].Load() {
-			r.fault(Fault{Part: blobName(r.named[i]), Index: NoIndex, What: "nothing in the log names it"})
+	number := 0
+	for name, err := range r.noted.blobNames() {
+		if err != nil {
+			return err
 		}
+		if !r.noted.wasRead(number) {
+			r.fault(Fault{Part: name, Index: NoIndex, What: "nothing in the log names it"})
+		}
+		number++
 	}
+	return nil
 }
 
 // conclude orders what was found and names the outcome.
