@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -34,6 +33,7 @@ type Options struct {
 //   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
+//   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
@@ -49,38 +49,46 @@ type Options struct {
 // of the report; the error is for a source that could not tell, and for a cancelled context.
 func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Report, error) {
 	r := newReplay(src, trust, o)
-	note, err := src.Checkpoint(ctx)
-	switch {
-	case isNotExist(err):
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: "missing"})
-		return r.conclude(), nil
-	case err != nil:
-		return Report{}, fmt.Errorf("replay: checkpoint: %w", err)
+	whole, err := r.readLog(ctx)
+	if err == nil && whole {
+		err = r.recompute(ctx)
 	}
-	c, err := ledger.ReadCheckpoint(note)
-	if err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-		return r.conclude(), nil
-	}
-	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
-	if err := r.findKeys(ctx, c); err != nil {
-		return Report{}, fmt.Errorf("replay: %w", err)
-	}
-	if err := openNote(note, r.keys.Log); err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-	}
-	whole, err := r.read(ctx, c.Tree)
 	if err != nil {
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
 	if whole {
-		if err := r.recompute(ctx); err != nil {
+		if err := r.findUnnamed(); err != nil {
 			return Report{}, fmt.Errorf("replay: %w", err)
 		}
-		r.findUnnamed()
 		r.judgePromises()
 	}
 	return r.conclude(), nil
+}
+
+// readLog checks the log itself: checkpoint, keys, every tile, leaf and entry. It reports whether the tree is that of the
+// checkpoint; if not, nothing that was read is worth recomputing.
+func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
+	note, err := r.src.Checkpoint(ctx)
+	switch {
+	case isNotExist(err):
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: "missing"})
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("checkpoint: %w", err)
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+		return false, nil
+	}
+	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
+	if err := r.findKeys(ctx, c); err != nil {
+		return false, err
+	}
+	if err := openNote(note, r.keys.Log); err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+	}
+	return r.read(ctx, c.Tree)
 }
 
 // ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
@@ -105,16 +113,16 @@ type replay struct {
 	o      Options
 	report Report
 	faults []Fault
-	keys   ledger.Keyset // that signatures are checked with: the trusted ones, else those of entry 0
-	latest canon.Time    // of any entry
+	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
+	latest canon.Time                        // of any entry
+	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
 	history
 	roots      cache[attest.Roots]
 	references cache[attest.References]
 	collateral cache[[]byte]
 
-	named []canon.Digest // blobs of an archive, ordered; nil: the source cannot list them
-	used  []atomic.Bool  // which of them were read
+	noted *noted // the source, if it can say what nobody asked for
 }
 
 func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
@@ -135,19 +143,28 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		r.keys = trust.keyset()
 	}
 	if a, ok := src.(*Archive); ok {
-		r.named = a.Blobs()
-		r.used = make([]atomic.Bool, len(r.named))
+		r.noted = newNoted(a)
+		r.src = r.noted
 	}
 	return r
 }
 
-func (r *replay) fault(f Fault) { r.faults = append(r.faults, f) }
-
-// blob is [readBlob], and remembers what was read.
-func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	if i, ok := slices.BinarySearchFunc(r.named, digest, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) }); ok {
-		r.used[i].Store(true)
+// fault keeps a fault. Of very many it counts all and keeps those that the report lists.
+func (r *replay) fault(f Fault) {
+	r.report.FaultCount++
+	if r.faults = append(r.faults, f); len(r.faults) > maxFaultsKept {
+		r.orderFaults()
+		r.faults = slices.Clone(r.faults[:MaxFaults])
 	}
+}
+
+func (r *replay) orderFaults() {
+	slices.SortStableFunc(r.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
+	})
+}
+
+func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
 	return readBlob(ctx, r.src, digest)
 }
 
@@ -249,23 +266,26 @@ func openNote(data []byte, vkey string) error {
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.
-func (r *replay) findUnnamed() {
-	if len(r.faults) > 0 {
-		return
+func (r *replay) findUnnamed() error {
+	if len(r.faults) > 0 || r.noted == nil {
+		return nil
 	}
-	for i := range r.used {
-		if !r.used[i].Load() {
-			r.fault(Fault{Part: blobName(r.named[i]), Index: NoIndex, What: "nothing in the log names it"})
+	number := 0
+	for name, err := range r.noted.blobNames() {
+		if err != nil {
+			return err
 		}
+		if !r.noted.wasRead(number) {
+			r.fault(Fault{Part: name, Index: NoIndex, What: "nothing in the log names it"})
+		}
+		number++
 	}
+	return nil
 }
 
 // conclude orders what was found and names the outcome.
 func (r *replay) conclude() Report {
-	slices.SortStableFunc(r.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
-	})
-	r.report.FaultCount = int64(len(r.faults))
+	r.orderFaults()
 	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
 	r.report.Entries = r.kinds.list()
 	open := slices.ContainsFunc(r.report.Promises, func(k Kept) bool { return k.State == PromiseOpen })

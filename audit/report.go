@@ -134,7 +134,7 @@ func (r Report) Text() string {
 	default:
 		line("replay", "fault: %s", counted(r.FaultCount, "fault"))
 	}
-	line("log", "%s", printable(r.Origin))
+	line("log", "%s", Printable(r.Origin))
 	line("checkpoint", "size %d, root %s", r.Size, r.Root)
 	line("trust", "%s", r.Trust)
 	for _, k := range r.Keys {
@@ -150,16 +150,16 @@ func (r Report) Text() string {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
 	}
 	for _, p := range r.Promises {
-		line("promise", "%s: %s: %s", p.State, printable(p.Name), p.What)
+		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
 	}
 	if r.First != nil {
-		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, printable(r.First.What))
+		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, Printable(r.First.What))
 	}
 	for _, f := range r.Faults {
 		if f.Kind != "" {
-			line("fault", "%s, %s: %s", printable(f.Part), f.Kind, printable(f.What))
+			line("fault", "%s, %s: %s", Printable(f.Part), f.Kind, Printable(f.What))
 		} else {
-			line("fault", "%s: %s", printable(f.Part), printable(f.What))
+			line("fault", "%s: %s", Printable(f.Part), Printable(f.What))
 		}
 	}
 	if more := r.FaultCount - int64(len(r.Faults)); more > 0 {
@@ -198,8 +198,8 @@ func counted(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// printable keeps a stranger's text from moving the reader's cursor.
-func printable(s string) string {
+// Printable keeps a stranger's text from moving the reader's cursor.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
 			return '?'

@@ -14,4 +14,7 @@ const (
 	MaxKeysets     = 1 << 10  // keysets of a log: a change of keys every week for twenty years
 	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from
+
+	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy
+	MaxWitnesses     = 32       // logs, witnesses, groups of a policy, each
 )

@@ -14,6 +14,9 @@ import (
 // begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
 // then policy, reference values and collateral.
 func (s *Server) begin(ctx context.Context) error {
+	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil { // before anything is logged after a long rest
+		return err
+	}
 	name := s.settings.LogName
 	if name == "" {
 		_, host, _ := strings.Cut(s.origin, "://")

@@ -141,7 +141,7 @@ func OpenSet(files ...[]byte) (*Opened, error) {
 // openNVIDIA reads reports of GPUs and switches: NVIDIA's evidence file, or one report, raw or in hex.
 func (o *Opened) openNVIDIA(typ string, data []byte) {
 	var components []attest.Component
-	if nvidia.IsJSON(data) {
+	if text := bytes.TrimSpace(data); len(text) > 0 && (text[0] == '[' || text[0] == '{') { // a report begins with neither
 		var err error
 		if components, err = nvidia.ReadJSON(data); err != nil {
 			o.fault = err
@@ -321,6 +321,14 @@ func (o *Opened) Components() []attest.Component {
 		cs = append(cs, c.Component)
 	}
 	return cs
+}
+
+// Subjects returns the subjects of the components' claims, in the order of [Opened.Components].
+func (o *Opened) Subjects() (subjects []string) {
+	for _, c := range o.components {
+		subjects = append(subjects, c.subject)
+	}
+	return subjects
 }
 
 // SignedBySession reports whether the session key that the bundle names signed it. That evidence covers this key, only an

@@ -1,6 +1,8 @@
 package sevsnp
 
 import (
+	"bytes"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -8,11 +10,11 @@ import (
 	"github.com/assay-network/assay/attest"
 )
 
-// guidSize and entrySize are of the certificate table that a host hands out with an extended report (GHCB specification
+// GUIDSize and entrySize are of the certificate table that a host hands out with an extended report (GHCB specification
 // 56421, section 4.1.8.1: a GUID, an offset and a length, ended by an entry of zeros).
 const (
-	guidSize  = 16
-	entrySize = guidSize + 8
+	GUIDSize  = 16
+	entrySize = GUIDSize + 8
 )
 
 // ParseTable reads a certificate table and returns the certificates (DER) in its order. GUIDs are not looked at: what a
@@ -26,7 +28,7 @@ func ParseTable(table []byte) (certs [][]byte, err error) {
 			return nil, fmt.Errorf("certificate table: offset 0x%x: no ending entry of zeros", at)
 		}
 		entry := table[at : at+entrySize]
-		offset, length := uint64(le.Uint32(entry[guidSize:])), uint64(le.Uint32(entry[guidSize+4:]))
+		offset, length := uint64(le.Uint32(entry[GUIDSize:])), uint64(le.Uint32(entry[GUIDSize+4:]))
 		if [entrySize]byte(entry) == [entrySize]byte{} {
 			return certs, nil
 		}
@@ -49,8 +51,8 @@ func EncodeTable(certs [][]byte) []byte {
 	table := make([]byte, at)
 	for i, c := range certs {
 		entry := table[i*entrySize:]
-		le.PutUint32(entry[guidSize:], uint32(at))
-		le.PutUint32(entry[guidSize+4:], uint32(len(c)))
+		le.PutUint32(entry[GUIDSize:], uint32(at))
+		le.PutUint32(entry[GUIDSize+4:], uint32(len(c)))
 		table, at = append(table, c...), at+len(c)
 	}
 	return table
@@ -62,11 +64,16 @@ func ReadCertificates(data []byte) ([][]byte, error) {
 	if len(data) > attest.MaxCertTable {
 		return nil, fmt.Errorf("certificates: %d bytes, at most %d", len(data), attest.MaxCertTable)
 	}
-	if len(data) > 0 && data[0] == 0x30 {
+	var der asn1.RawValue
+	if rest, err := asn1.Unmarshal(data, &der); err == nil && len(rest) == 0 && der.Tag == asn1.TagSequence && der.Class == asn1.ClassUniversal {
 		return [][]byte{data}, nil
 	}
 	var certs [][]byte
-	for rest := data; ; {
+	rest := data
+	if bytes.IndexByte(data, 0) >= 0 {
+		rest = nil // no text: a table, or something that merely holds PEM, as a TDX quote does
+	}
+	for {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			break
