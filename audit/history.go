@@ -173,8 +173,8 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if w, ok := r.wanted[commitment]; ok {
 		*w = found{true, index, e}
 	}
-	if (index == 0) != (e.Kind == ledger.KindKeyset) {
-		fault("the keyset is entry 0 and stands nowhere else")
+	if index == 0 && e.Kind != ledger.KindKeyset {
+		fault("entry 0 is not a keyset")
 	}
 	for _, ref := range e.Refs {
 		_, _, ok, err := r.find(ctx, "", ref)
@@ -243,7 +243,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	switch e.Kind {
 	case ledger.KindKeyset:
-		_, err = ledger.ParseKeyset(body)
+		err = r.learnKeyset(ctx, index, e, body)
 	case ledger.KindPolicy:
 		var p *policy.Policy
 		if p, err = policy.ParseCanonical(body); err == nil {
@@ -307,11 +307,10 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 		return wrong("the challenge %s was issued by entry %d already", n, earlier)
 	}
 	r.nonces.add(tagOf(n), index)
-	ours := func(k ledger.Key) bool { return k.Use == ledger.UseResult && slices.Equal(k.SPKI, c.ResultKey) }
-	switch {
-	case !slices.ContainsFunc(r.keys.Keys, ours):
-		return wrong("made for the result key %s, which is not one of this log's", fingerprint(c.ResultKey))
-	case c.Issued > e.Time || c.Expires < c.Issued:
+	if err := r.keys.CheckKey(c.ResultKey, ledger.UseResult, c.Issued); err != nil {
+		return wrong("made for %v", err)
+	}
+	if c.Issued > e.Time || c.Expires < c.Issued {
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
 	return nil

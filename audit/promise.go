@@ -74,7 +74,7 @@ func (r *replay) judgePromise(given GivenPromise) Kept {
 	if err != nil {
 		return refuse("%v", err)
 	}
-	p, err := r.openPromise(env)
+	p, err := ledger.OpenPromise(env, r.keys)
 	if err != nil {
 		return refuse("%v", err)
 	}
@@ -94,18 +94,4 @@ func (r *replay) judgePromise(given GivenPromise) Kept {
 		k.State, k.What = PromiseKept, fmt.Sprintf("entry %d", f.index)
 	}
 	return k
-}
-
-func (r *replay) openPromise(env ledger.Envelope) (p ledger.Promise, err error) {
-	err = fmt.Errorf("no promise key to check it with")
-	for _, key := range r.keys.Of(ledger.UsePromise) {
-		pub, keyErr := key.Public()
-		if keyErr != nil {
-			continue
-		}
-		if p, err = ledger.OpenPromise(env, pub); err == nil {
-			return p, nil
-		}
-	}
-	return p, err
 }

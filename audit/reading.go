@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"iter"
@@ -25,7 +24,6 @@ type Reading struct {
 	whole     bool
 	listed    []listed        // every verdict entry, in log order
 	faultAt   map[int64]Fault // first fault of each entry that has one
-	results   []crypto.PublicKey
 }
 
 // listed is a verdict entry, whatever is wrong with it.
@@ -58,7 +56,6 @@ func ReadLog(ctx context.Context, src ledger.Source, trust *Trust, o Options) (*
 	if !g.whole {
 		g.listed = nil // entries of another tree than the checkpoint's
 	}
-	g.results = g.resultKeys()
 	return g, nil
 }
 
@@ -165,7 +162,7 @@ func (g *Reading) open(ctx context.Context, l listed, row *Row) (*opened, error)
 	if len(logged.Rules) == 0 {
 		return nil, wrong("its appraisal was made by no rules: the verifier failed on the evidence")
 	}
-	if o.result, err = g.openResult(ctx, g.results, o.appraisal, o.verdict); err != nil {
+	if o.result, err = g.openResult(ctx, o.appraisal, o.verdict); err != nil {
 		return nil, err
 	}
 	if err := timely(o.result, &o.logged, o.verdict); err != nil {

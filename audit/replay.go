@@ -30,15 +30,16 @@ type Options struct {
 
 // Replay recomputes a log. It checks:
 //
-//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
+//   - the keysets: each signed for by a log key of the one before it; with trust, that the trusted one is among them
+//   - the checkpoint's signature and origin, by log keys that had not ended before its newest entry
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
 //   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
-//   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
+//   - that each challenge is unique, made under a result key of its time, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
 //   - every appraisal, computed again from its inputs, and that references and collateral were logged before
-//   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
+//   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for evidence and policy
 //   - the given promises
 //
 // It does not check witnesses, nor that the log continues one seen earlier, nor instants against any other clock than the
@@ -82,13 +83,14 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 		return false, nil
 	}
 	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
-	if err := r.findKeys(ctx, c); err != nil {
+	if c.Size == 0 {
+		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: the log is empty"})
+	}
+	if whole, err = r.read(ctx, c.Tree); err != nil {
 		return false, err
 	}
-	if err := openNote(note, r.keys.Log); err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-	}
-	return r.read(ctx, c.Tree)
+	r.judgeKeys(note, whole)
+	return whole, nil
 }
 
 // ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
@@ -113,7 +115,8 @@ type replay struct {
 	o      Options
 	report Report
 	faults []Fault
-	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
+	keys   ledger.KeyHistory                 // that signatures are checked with: those of the log, up to where it was read
+	keyset canon.Digest                      // body of the newest keyset; zero: none yet
 	latest canon.Time                        // of any entry
 	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
@@ -140,7 +143,6 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
-		r.keys = trust.keyset()
 	}
 	if a, ok := src.(*Archive); ok {
 		r.noted = newNoted(a)
@@ -168,99 +170,34 @@ func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) 
 	return readBlob(ctx, r.src, digest)
 }
 
-// findKeys reads the keyset of entry 0 before anything is verified, because without trust the checkpoint's own key is
-// there. What is wrong with entry 0 is found again, and reported, when the log is read.
-func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
-	k, err := r.firstKeyset(ctx, c.Size)
-	var f *Fault
-	switch {
-	case errors.As(err, &f):
-		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: " + f.Error()})
-		return nil
-	case err != nil:
-		return err
-	}
-	if origin, key, err := ledger.ParseLogVKey(k.Log); err == nil {
-		if origin != c.Origin {
-			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: fmt.Sprintf("the keyset is of the log %q, the checkpoint of %q", origin, c.Origin)})
-		}
-		if id, err := ledger.KeyID(key); err == nil {
-			r.report.Keys = append(r.report.Keys, SeenKey{"log", id})
-		}
-	}
-	for _, key := range k.Keys {
-		r.report.Keys = append(r.report.Keys, SeenKey{key.Use, fingerprint(key.SPKI)})
-	}
-	if r.trust == nil {
-		r.keys = k
-	} else if d := differ("the trust file", r.keys, "the log", k); d != "" {
-		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "not the trusted keys: " + d})
-	}
-	return nil
-}
-
-func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
-
-func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, error) {
-	if size == 0 {
-		return ledger.Keyset{}, &Fault{Part: partCheckpoint, Index: NoIndex, What: "the log is empty"}
-	}
-	t := ledger.Tile{Level: ledger.EntriesLevel, Width: int(min(size, ledger.TileWidth))}
-	bad := func(err error) (ledger.Keyset, error) {
-		return ledger.Keyset{}, &Fault{Part: t.Path(), Index: NoIndex, What: err.Error()}
-	}
-	data, err := r.src.Tile(ctx, t)
-	if isNotExist(err) {
-		return bad(errors.New("missing"))
-	} else if err != nil {
-		return ledger.Keyset{}, err
-	}
-	leaves, err := ledger.ParseEntryBundle(data)
-	if err != nil {
-		return bad(err)
-	}
-	if len(leaves) == 0 {
-		return bad(errors.New("no leaf"))
-	}
-	opening, err := r.blob(ctx, leaves[0])
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	_, e, err := ledger.ParseOpening(opening)
-	if err != nil {
-		return bad(err)
-	}
-	if e.Kind != ledger.KindKeyset {
-		return bad(fmt.Errorf("a %s entry", e.Kind))
-	}
-	body, err := r.blob(ctx, e.Body)
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	k, err := ledger.ParseKeyset(body)
-	if err != nil {
-		return bad(err)
-	}
-	return k, nil
-}
-
-// openNote checks that a checkpoint is signed by the log's key and by nobody else, in the one spelling that signing gives:
+// openNote checks that a checkpoint is signed by keys of the log and by nobody else, in the one spelling that signing gives:
 // the readers of notes elsewhere skip what they do not understand, and there a changed bit would go unseen.
-func openNote(data []byte, vkey string) error {
-	verifier, err := note.NewVerifier(vkey)
-	if err != nil {
-		return errors.New("checkpoint: no log key to check it with")
+func openNote(data []byte, vkeys []string) error {
+	var verifiers []note.Verifier
+	for _, vkey := range vkeys {
+		verifier, err := note.NewVerifier(vkey)
+		if err != nil {
+			return fmt.Errorf("checkpoint: log key: %w", err)
+		}
+		verifiers = append(verifiers, verifier)
 	}
-	if _, err := ledger.OpenCheckpoint(data, verifier); err != nil {
+	if _, err := ledger.OpenCheckpoint(data, verifiers...); err != nil {
 		return err
 	}
-	n, err := note.Open(data, note.VerifierList(verifier))
-	if err != nil || len(n.Sigs) != 1 {
+	n, err := note.Open(data, note.VerifierList(verifiers...))
+	if err != nil {
 		return errors.New("checkpoint: not signed by the log's key")
 	}
-	sig, err := base64.StdEncoding.Strict().DecodeString(n.Sigs[0].Base64)
-	if err != nil || string(data) != n.Text+"\n— "+n.Sigs[0].Name+" "+base64.StdEncoding.EncodeToString(sig)+"\n" {
-		return errors.New("checkpoint: holds more than the log's own signature in its one spelling")
+	text := n.Text + "\n"
+	for _, s := range n.Sigs {
+		sig, err := base64.StdEncoding.Strict().DecodeString(s.Base64)
+		if err != nil {
+			return errors.New("checkpoint: a signature that is not spelled as signing gives it")
+		}
+		text += "— " + s.Name + " " + base64.StdEncoding.EncodeToString(sig) + "\n"
+	}
+	if string(data) != text {
+		return errors.New("checkpoint: holds more than signatures of the log's own keys in their one spelling")
 	}
 	return nil
 }

@@ -76,6 +76,8 @@ const (
 type SeenKey struct {
 	Use         string       `json:"use"`         // log, result or promise
 	Fingerprint canon.Digest `json:"fingerprint"` // SHA-256 of the SubjectPublicKeyInfo
+	From        canon.Time   `json:"from"`
+	Until       canon.Time   `json:"until,omitzero"` // last instant; absent: no end is fixed
 }
 
 // SeenRoots is a root set that appraisals were made under.
@@ -138,7 +140,11 @@ func (r Report) Text() string {
 	line("checkpoint", "size %d, root %s", r.Size, r.Root)
 	line("trust", "%s", r.Trust)
 	for _, k := range r.Keys {
-		line("key", "%s %s", k.Fingerprint, k.Use)
+		if k.Until == 0 {
+			line("key", "%s %s, from %s", k.Fingerprint, k.Use, k.From)
+		} else {
+			line("key", "%s %s, from %s to %s", k.Fingerprint, k.Use, k.From, k.Until)
+		}
 	}
 	for _, e := range r.Entries {
 		line("entries", "%d %s", e.Count, e.Kind)

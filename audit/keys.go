@@ -1,0 +1,78 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// The keys of a log are learned while it is read: from entry 0, and from each later keyset that a log key of the one
+// before it signed for. What was signed is judged by the key that stood at the time of the statement. A trust file names
+// one keyset; if the log has it, those before and after it are the trusted ones too (see [ledger.KeyHistory]).
+
+// learnKeyset reads the keyset of an entry. One that does not follow from those before it is a fault, and changes nothing:
+// what its keys sign is then signed by nobody.
+func (r *replay) learnKeyset(ctx context.Context, index int64, e ledger.Entry, body []byte) error {
+	env, err := ledger.ParseEnvelope(body)
+	if err != nil {
+		return wrong("%v", err)
+	}
+	var refs []canon.Digest
+	if !r.keyset.IsZero() {
+		refs = []canon.Digest{r.keyset}
+	}
+	if !slices.Equal(e.Refs, refs) {
+		return wrong("refs do not name the keyset that it follows")
+	}
+	keys := r.keys
+	if err := keys.Add(env); err != nil {
+		return wrong("%v", err)
+	}
+	switch current := keys.Current(); {
+	case current.Made != e.Time:
+		return wrong("the keyset was made %s, its entry is of %s", current.Made, e.Time)
+	case current.Origin != r.report.Origin:
+		return wrong("the keyset is of the log %q, the checkpoint of %q", current.Origin, r.report.Origin)
+	}
+	r.keys, r.keyset = keys, e.Body
+	return nil
+}
+
+// judgeKeys says which keys the log shows, whether they are the trusted ones, and whether they signed the checkpoint. It
+// comes when the log was read, because the keys are in it. Of a log that is not whole some may be missing; then only the
+// checkpoint is judged, by what is known.
+func (r *replay) judgeKeys(note []byte, whole bool) {
+	for _, k := range r.keys.Keys() {
+		r.report.Keys = append(r.report.Keys, SeenKey{k.Use, fingerprint(k.SPKI), k.From, k.Until})
+	}
+	vkeys := r.keys.LogVKeys(r.latest)
+	if r.trust != nil && !r.keys.Has(r.trust.Keyset) {
+		if whole {
+			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "not the trusted keys: " + r.trust.unlike(r.keys)})
+		}
+		vkeys = r.trust.Keyset.LogVKeys(max(r.latest, r.trust.Keyset.Made))
+	}
+	if err := openNote(note, vkeys); err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+	}
+}
+
+// unlike says why a log whose keys are not the trusted ones is another log, or an older state of it.
+func (t Trust) unlike(keys ledger.KeyHistory) string {
+	current := keys.Current()
+	if len(current.Keys) == 0 {
+		return "the log shows none"
+	}
+	if d, err := current.Digest(); err == nil && d == t.Keyset.Previous {
+		return "the trust file is of later keys than the log has: take a newer export, or the trust file of then"
+	}
+	if d := differ("the trust file", t.Keyset, "the log", current); d != "" {
+		return d
+	}
+	return fmt.Sprintf("the trust file has the keyset made %s, the log lacks it", t.Keyset.Made)
+}
+
+func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
