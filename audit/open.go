@@ -22,8 +22,8 @@ const (
 	blobPrefix     = "blob/"
 )
 
-// Archive is an open export: a [ledger.Source] that reads tiles and blobs when asked. It keeps where every sixteenth blob
-// stands, 3 bytes a blob, and finds the others from there. Its methods may be called concurrently if the reader's ReadAt
+// Archive is an open export: a [ledger.Source] that reads tiles and blobs when asked. It keeps where every eighth blob
+// stands, 6 bytes a blob, and finds the others from there. Its methods may be called concurrently if the reader's ReadAt
 // may.
 type Archive struct {
 	r      io.ReaderAt
@@ -35,7 +35,7 @@ type Archive struct {
 	marked []marked // every blobsPerMark-th blob, ordered by digest
 }
 
-const blobsPerMark = 16
+const blobsPerMark = 8
 
 type place struct {
 	level int
