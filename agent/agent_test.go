@@ -288,7 +288,7 @@ func TestKeysForged(t *testing.T) {
 		t.Errorf("with a bit flipped: %v", err)
 	}
 	w.server.Alter = honest
-	if err := w.round(); err == nil || !strings.Contains(err.Error(), "not one of this log's keys") || !strings.Contains(err.Error(), "are those that this node pinned") {
+	if err := w.round(); err == nil || !strings.Contains(err.Error(), "no such key of this log") || !strings.Contains(err.Error(), "are those that this node pinned") {
 		t.Errorf("a key that no keyset has: %v", err)
 	}
 	if digestOf(t, w.node().Keyset) != digestOf(t, before.Keyset) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/attest"
@@ -89,6 +88,7 @@ func newHistory(promises []GivenPromise) history {
 // worth recomputing.
 func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 	src := &attentive{Source: r.src, again: r.again}
+	var untold error // of a source that could not tell of an entry
 	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
 		if index%ledger.TileWidth == 0 {
 			r.o.Progress("read", index, tree.Size)
@@ -96,16 +96,16 @@ func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 				return err
 			}
 		}
-		return r.visit(ctx, index, commitment)
+		untold = r.visit(ctx, index, commitment)
+		return untold
 	})
 	r.o.Progress("read", tree.Size, tree.Size)
-	var own *Fault
 	switch {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
-	case src.failed || errors.As(err, &own):
+	case src.failed || untold != nil:
 		return false, err
 	}
 	part, what, ok := strings.Cut(err.Error(), ": ")

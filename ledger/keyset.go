@@ -134,7 +134,7 @@ func (k Keyset) Validate() error {
 
 // ErrUnknownKey means that something is signed by, or made for, none of the keys at hand: another's key, or one that is
 // newer than what the reader knows of the log's keys.
-var ErrUnknownKey = errors.New("not one of this log's keys")
+var ErrUnknownKey = errors.New("no such key of this log")
 
 func notOurs(use string, spki []byte) error {
 	return fmt.Errorf("the %s key %s: %w", use, canon.Sum(spki).Short(), ErrUnknownKey)
@@ -175,7 +175,7 @@ func signerOf(keys []Key, e Envelope, use string, at canon.Time) (Key, error) {
 			return key, key.check(use, at)
 		}
 	}
-	return Key{}, fmt.Errorf("not signed by a %s key of this log: the key id is %s: %w", use, e.Signatures[0].KeyID.Short(), ErrUnknownKey)
+	return Key{}, fmt.Errorf("not signed by a %s key, but by %s: %w", use, e.Signatures[0].KeyID.Short(), ErrUnknownKey)
 }
 
 // Digest returns the digest of the canonical bytes, which names a keyset.
