@@ -257,7 +257,7 @@ func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) err
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Origin(), err)
 		}
-		told = append(told, audit.Told{By: c.Origin(), Keyset: keys})
+		told = append(told, audit.Told{By: c.Origin(), Keyset: keys.Current()})
 	}
 	trust, err := audit.TrustFrom(told...)
 	if err != nil {

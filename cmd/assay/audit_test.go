@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -35,25 +37,31 @@ func (k testKey) Sign(message []byte) ([]byte, error) {
 
 func testKeyset(t *testing.T, name string) ledger.Keyset {
 	t.Helper()
-	vkey, err := ledger.LogVKey("log.example", newTestKey(name+" log").Public().(ed25519.PublicKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := ledger.Keyset{Type: ledger.KeysetType, Log: vkey}
-	for _, use := range []string{ledger.UseResult, ledger.UsePromise} {
+	k := ledger.Keyset{Type: ledger.KeysetType, Origin: "log.example", Made: canon.At(minted)}
+	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
 		spki, err := x509.MarshalPKIXPublicKey(newTestKey(name + " " + use).Public())
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.Keys = append(k.Keys, ledger.Key{Use: use, SPKI: spki})
+		k.Keys = append(k.Keys, ledger.Key{Use: use, SPKI: spki, From: k.Made})
 	}
 	return k
+}
+
+// sealedKeyset returns the envelope of a test keyset.
+func sealedKeyset(t *testing.T, name string) ledger.Envelope {
+	t.Helper()
+	env, err := ledger.SealKeyset(testKeyset(t, name), newTestKey(name+" log"), newTestKey(name+" result"), newTestKey(name+" promise"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
 }
 
 // serveKeys serves a keyset as a server or a mirror does, and returns its URL.
 func serveKeys(t *testing.T, name string) string {
 	t.Helper()
-	data, err := canon.Marshal(testKeyset(t, name))
+	data, err := json.Marshal(client.Keysets{Keysets: []ledger.Envelope{sealedKeyset(t, name)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +89,7 @@ func writeLog(t *testing.T, dir, name string) ledger.Envelope {
 	store, err := server.OpenStore(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), bytes.NewReader(make([]byte, 1<<10)))
 	must(err)
 	defer store.Close()
-	keyset, err := canon.Marshal(testKeyset(t, name))
+	keyset, err := canon.Marshal(sealedKeyset(t, name))
 	must(err)
 	rules, _ := policy.Builtin("genuine")
 	var promise ledger.Promise

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/server"
 )
 
@@ -46,8 +47,8 @@ requests that it has begun.`,
 	fl.StringVar(&s.TLSCertificate, "tls-cert", "", "PEM `FILE` of the certificate and its chain")
 	fl.StringVar(&s.TLSKey, "tls-key", "", "PEM `FILE` of its key")
 	fl.StringVar(&s.MetricsListen, "metrics", "", "`HOST:PORT` that serves Prometheus metrics to whoever can reach it (default: none)")
-	fl.BoolVar(&s.RotateEARKey, "rotate-ear-key", false, "sign attestation results with a new key; the old one stays published while results of it are valid")
-	fl.BoolVar(&s.RenewAdminToken, "renew-admin-token", false, "end all admin tokens and print another")
+	fl.StringArrayVar(&s.Keys, "keys", nil, "`PLACE` of private keys: a folder (default: keys in the data folder), or USE=pkcs11:URI, where new keys of a use are made; may be repeated")
+	fl.StringSliceVar(&s.Renew, "renew", nil, "`WHAT` to renew at this start: admin-token, ear, log, result, promise (help: assay keys)")
 	return cmd
 }
 
@@ -69,7 +70,7 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	if a.quiet {
 		level = slog.LevelError
 	}
-	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))})
+	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Getenv: a.getenv, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))})
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,9 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	}
 	fmt.Fprintf(a.stdout, "url          %s\n", s.Origin())
 	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s)\n", s.Policy().Name, s.Policy().Digest.Short())
-	fmt.Fprintf(a.stdout, "log          %s\n", s.Keyset().Log)
+	for _, vkey := range s.Keyset().LogVKeys(canon.At(a.now())) {
+		fmt.Fprintf(a.stdout, "log          %s\n", vkey)
+	}
 	if at := s.MetricsAddr(); at != nil {
 		fmt.Fprintf(a.stdout, "metrics      http://%s/metrics\n", at)
 	}

@@ -135,7 +135,7 @@ func TestServe(t *testing.T) {
 	if code := again.stop(); code != exitAccept {
 		t.Errorf("second serve ended with %d, want 0", code)
 	}
-	renewed := o.serve("admin token", "--data", data, "--renew-admin-token")
+	renewed := o.serve("admin token", "--data", data, "--renew", "admin-token")
 	if got := renewed.facts["admin token"]; got == "" || got == token {
 		t.Errorf("renewed admin token %q", got)
 	}
@@ -165,7 +165,7 @@ func TestServeMetrics(t *testing.T) {
 	}
 	before := get(s.facts["url"] + client.JWKSPath)
 	s.stop()
-	s = o.serve("log", "--data", data, "--rotate-ear-key")
+	s = o.serve("log", "--data", data, "--renew", "ear")
 	if after := get(s.facts["url"] + client.JWKSPath); strings.Count(before, `"kid"`) != 1 || strings.Count(after, `"kid"`) != 2 {
 		t.Errorf("keys before %s, after %s: want one, then two", before, after)
 	}
