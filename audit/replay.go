@@ -171,7 +171,7 @@ func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) 
 // findKeys reads the keyset of entry 0 before anything is verified, because without trust the checkpoint's own key is
 // there. What is wrong with entry 0 is found again, and reported, when the log is read.
 func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
-	k, err := r.firstKeyset(ctx, c.Size)
+	k, err := firstKeyset(ctx, r.src, c.Size)
 	var f *Fault
 	switch {
 	case errors.As(err, &f):
@@ -201,7 +201,21 @@ func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
 
 func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
 
-func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, error) {
+// FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
+// the log says of itself.
+func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
+	note, err := src.Checkpoint(ctx)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	return firstKeyset(ctx, src, c.Size)
+}
+
+func firstKeyset(ctx context.Context, src ledger.Source, size int64) (ledger.Keyset, error) {
 	if size == 0 {
 		return ledger.Keyset{}, &Fault{Part: partCheckpoint, Index: NoIndex, What: "the log is empty"}
 	}
@@ -209,7 +223,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	bad := func(err error) (ledger.Keyset, error) {
 		return ledger.Keyset{}, &Fault{Part: t.Path(), Index: NoIndex, What: err.Error()}
 	}
-	data, err := r.src.Tile(ctx, t)
+	data, err := src.Tile(ctx, t)
 	if isNotExist(err) {
 		return bad(errors.New("missing"))
 	} else if err != nil {
@@ -222,7 +236,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	if len(leaves) == 0 {
 		return bad(errors.New("no leaf"))
 	}
-	opening, err := r.blob(ctx, leaves[0])
+	opening, err := readBlob(ctx, src, leaves[0])
 	if err != nil {
 		return ledger.Keyset{}, err
 	}
@@ -233,7 +247,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	if e.Kind != ledger.KindKeyset {
 		return bad(fmt.Errorf("a %s entry", e.Kind))
 	}
-	body, err := r.blob(ctx, e.Body)
+	body, err := readBlob(ctx, src, e.Body)
 	if err != nil {
 		return ledger.Keyset{}, err
 	}
