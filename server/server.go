@@ -164,17 +164,22 @@ func (s *Server) Source() ledger.Source { return s.store.Source() }
 
 // Close closes the listener and the database.
 func (s *Server) Close() error {
+	err := closeListeners(s.listener, s.scrapes)
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	return err
+}
+
+func closeListeners(listeners ...net.Listener) error {
 	var errs []error
-	for _, l := range []net.Listener{s.listener, s.scrapes} {
+	for _, l := range listeners {
 		if l == nil {
 			continue
 		}
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
-	}
-	if s.store != nil {
-		errs = append(errs, s.store.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -192,9 +197,9 @@ func (s *Server) Run(ctx context.Context) error {
 		defer cancel()
 		scrapes := http.NewServeMux()
 		scrapes.Handle("GET /metrics", s.Metrics())
-		scrapeErr = s.serve(ctx, s.scrapes, scrapes, "")
+		scrapeErr = serveHTTP(ctx, s.log, s.scrapes, scrapes, "", "")
 	})
-	err := s.serve(ctx, s.listener, s.handler, s.settings.TLSCertificate)
+	err := serveHTTP(ctx, s.log, s.listener, s.handler, s.settings.TLSCertificate, s.settings.TLSKey)
 	cancel()
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
@@ -202,21 +207,21 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, scrapeErr, s.publish(last))
 }
 
-// serve answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
-func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate string) error {
+// serveHTTP answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
+func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, handler http.Handler, certificate, key string) error {
 	if listener == nil {
 		<-ctx.Done()
 		return nil
 	}
 	h := &http.Server{
 		Handler: handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
-		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	ended := make(chan error, 1)
 	go func() {
 		if certificate != "" {
-			ended <- h.ServeTLS(listener, certificate, s.settings.TLSKey)
+			ended <- h.ServeTLS(listener, certificate, key)
 			return
 		}
 		ended <- h.Serve(listener)
@@ -229,7 +234,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
 	if err := h.Shutdown(last); err != nil {
-		s.log.Warn("requests were cut off", "error", err)
+		log.Warn("requests were cut off", "error", err)
 		return h.Close()
 	}
 	return nil
