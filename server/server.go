@@ -28,6 +28,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -68,6 +69,9 @@ type Server struct {
 	handler  http.Handler
 	metrics  *metrics
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
+
+	witnesses *Witnesses  // nil: nobody is asked to cosign
+	stall     atomic.Bool // the last try to publish found no quorum
 
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
@@ -121,8 +125,11 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.openWitnesses(); err != nil {
+		return nil, err
+	}
 	s.handler = s.routes()
-	return s, s.publish(ctx)
+	return s, s.stalled(s.publish(ctx))
 }
 
 // Handler returns the HTTP interface.
@@ -165,6 +172,9 @@ func (s *Server) Source() ledger.Source { return s.store.Source() }
 // Close closes the listener and the database.
 func (s *Server) Close() error {
 	err := closeListeners(s.listener, s.scrapes)
+	if s.witnesses != nil {
+		s.witnesses.Close()
+	}
 	if s.store != nil {
 		err = errors.Join(err, s.store.Close())
 	}
@@ -204,7 +214,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
-	return errors.Join(err, scrapeErr, s.publish(last))
+	return errors.Join(err, scrapeErr, s.stalled(s.publish(last)))
 }
 
 // serveHTTP answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
@@ -256,7 +266,7 @@ func (s *Server) publishLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.publish(ctx); err != nil && ctx.Err() == nil {
+		if err := s.stalled(s.publish(ctx)); err != nil && ctx.Err() == nil {
 			s.alarm("publishing failed", "error", err)
 		}
 	}
@@ -270,7 +280,7 @@ func (s *Server) publish(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := s.store.Publish(ctx, s.notes, s.time())
+	_, err := s.store.Publish(ctx, s.notes, s.time(), s.witnesses)
 	return err
 }
 
