@@ -23,7 +23,6 @@ import (
 // called concurrently.
 type Witnesses struct {
 	policy ledger.WitnessPolicy
-	log    string // verifier key
 	http   *http.Client
 	now    func() time.Time
 
@@ -31,10 +30,10 @@ type Witnesses struct {
 	last map[string]int64 // size that a witness cosigned last, as far as this process knows
 }
 
-// NewWitnesses returns the witnesses of a policy for the log with a verifier key. Keys of the log's operator are told so
-// that none of them counts as a witness.
-func NewWitnesses(policy ledger.WitnessPolicy, log string, now func() time.Time, operator ...ed25519.PublicKey) (*Witnesses, error) {
-	if err := policy.Covers(log, operator...); err != nil {
+// NewWitnesses returns the witnesses of a policy for the log with the given verifier keys. Other keys of its operator are
+// told so that none of them counts as a witness.
+func NewWitnesses(policy ledger.WitnessPolicy, logs []string, now func() time.Time, operator ...ed25519.PublicKey) (*Witnesses, error) {
+	if err := policy.Covers(logs, operator...); err != nil {
 		return nil, err
 	}
 	for _, w := range policy.Witnesses() {
@@ -42,7 +41,7 @@ func NewWitnesses(policy ledger.WitnessPolicy, log string, now func() time.Time,
 			return nil, fmt.Errorf("witness policy: witness %s: URL %.200q: want http://HOST[:PORT][/PREFIX] or https, to ask it", w.Name, w.URL)
 		}
 	}
-	return &Witnesses{policy: policy, log: log, now: now, last: map[string]int64{}, http: &http.Client{
+	return &Witnesses{policy: policy, now: now, last: map[string]int64{}, http: &http.Client{
 		Transport:     client.NewTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -51,9 +50,9 @@ func NewWitnesses(policy ledger.WitnessPolicy, log string, now func() time.Time,
 // Close ends idle connections.
 func (w *Witnesses) Close() { w.http.CloseIdleConnections() }
 
-// Has reports whether a note that the log signed bears a quorum.
+// Has reports whether a note of the log bears a quorum.
 func (w *Witnesses) Has(note []byte) bool {
-	_, err := w.policy.Open(note, w.log, ledger.Period{Until: canon.At(w.now()) + seconds(ClockSlack)})
+	_, err := w.policy.ReadCosigned(note, ledger.Period{Until: canon.At(w.now()) + seconds(ClockSlack)})
 	return err == nil
 }
 
@@ -82,7 +81,7 @@ func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Chec
 	cosigned := func() ([]byte, error) {
 		note := []byte(string(signed) + strings.Join(lines, ""))
 		now := canon.At(w.now())
-		_, err := w.policy.Open(note, w.log, ledger.Period{From: now - seconds(ClockSlack), Until: now + seconds(ClockSlack)})
+		_, err := w.policy.ReadCosigned(note, ledger.Period{From: now - seconds(ClockSlack), Until: now + seconds(ClockSlack)})
 		return note, err
 	}
 	var enough <-chan time.Time

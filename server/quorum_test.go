@@ -108,7 +108,7 @@ func (w *witnessed) published() (ledger.Cosigned, error) {
 	must(w.t, err)
 	p, err := ledger.ParseWitnessPolicy(text)
 	must(w.t, err)
-	return p.Open(data, w.server.Keyset().Log, ledger.Period{Until: canon.At(w.clock.Now())})
+	return p.Open(data, []string{w.server.Keyset().Log}, ledger.Period{Until: canon.At(w.clock.Now())})
 }
 
 func (w *witnessed) cosignedBy(want string, size int64) {
@@ -215,13 +215,13 @@ func TestQuorumRefusesARebuiltLog(t *testing.T) {
 			t.Errorf("%s: published: %v", when, err)
 		}
 	}
-	refused("smaller", "it cosigned size 12 last, this log has size 4")
+	refused("smaller", "it cosigned size 12, this log has size 4")
 	for range 8 {
 		w.append()
 	}
-	refused("of equal size", "it answered 409 to size 12 after 12 (it knows another history of this log): the witness cosigned another root of the same size")
+	refused("of equal size", "it answered 409 to size 12 after 12 (it knows another history of this log): \"the witness cosigned another root of the same size\"")
 	w.append()
-	refused("larger", "it answered 422 to size 13 after 12 (it knows another history of this log): the proof does not lead")
+	refused("larger", "it answered 422 to size 13 after 12 (it knows another history of this log): \"the proof does not lead")
 }
 
 // What is not a good cosignature of a witness of the policy does not count, and the reason is named.
@@ -238,7 +238,7 @@ func TestQuorumCountsGoodCosignaturesOnly(t *testing.T) {
 		answer func(rw http.ResponseWriter, r *http.Request)
 		want   string
 	}{
-		"another key of that name": {stranger.Handler().ServeHTTP, "witness w0: the answer holds no cosignature of its key"},
+		"another key of that name": {http.StripPrefix("/sub", stranger.Handler()).ServeHTTP, "witness w0: the answer holds no cosignature of its key"},
 		"not lines":                {func(rw http.ResponseWriter, _ *http.Request) { rw.Write([]byte("thanks\n")) }, "witness w0: the answer is not signature lines"},
 		"a flipped bit": {func(rw http.ResponseWriter, r *http.Request) {
 			rec := httptest.NewRecorder()
@@ -367,7 +367,7 @@ func TestWitnessSettings(t *testing.T) {
 		"good":                  {"witness a " + a + " https://a.example/w\nquorum a\n", ""},
 		"no URL":                {"witness a " + a + "\nquorum a\n", "witness a: URL \"\": want http"},
 		"no host":               {"witness a " + a + " https:///w\nquorum a\n", "witness a: URL"},
-		"of another log":        {"log " + newHistory(t, "x", 1).vkey() + "\nwitness a " + a + " https://a.example\nquorum a\n", "is not for the log"},
+		"of another log":        {"log " + newHistory(t, "x", 1).vkey() + "\nwitness a " + a + " https://a.example\nquorum a\n", "not for the log with the key"},
 		"the log's own":         {"witness a " + own + " https://a.example\nquorum a\n", "witness a has a key of the log's operator"},
 		"nobody needed":         {"quorum none\n", "quorum none asks for no witness"},
 		"half":                  {"witness a " + a + " https://a.example\nwitness b " + vkey("b") + " https://b.example\ngroup g 1 a b\nquorum g\n", "need not share a witness"},

@@ -129,7 +129,10 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 		return nil, err
 	}
 	s.handler = s.routes()
-	return s, s.stalled(s.publish(ctx))
+	if err := s.publish(ctx); err != nil && !lacksQuorum(err) {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Handler returns the HTTP interface.
@@ -214,7 +217,11 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
-	return errors.Join(err, scrapeErr, s.stalled(s.publish(last)))
+	lastErr := s.publish(last)
+	if lacksQuorum(lastErr) {
+		lastErr = nil // the next start publishes
+	}
+	return errors.Join(err, scrapeErr, lastErr)
 }
 
 // serveHTTP answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
@@ -266,7 +273,7 @@ func (s *Server) publishLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.stalled(s.publish(ctx)); err != nil && ctx.Err() == nil {
+		if err := s.publish(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
 			s.alarm("publishing failed", "error", err)
 		}
 	}
@@ -281,6 +288,7 @@ func (s *Server) publish(ctx context.Context) error {
 		}
 	}
 	_, err := s.store.Publish(ctx, s.notes, s.time(), s.witnesses)
+	s.noteStall(err)
 	return err
 }
 

@@ -16,33 +16,34 @@ func (s *Server) openWitnesses() (err error) {
 		return nil
 	}
 	var operator []ed25519.PublicKey
-	for _, k := range []key{s.keys.log, s.keys.result, s.keys.promise} {
+	for _, k := range []key{s.keys.result, s.keys.promise} {
 		if public, ok := k.public.(ed25519.PublicKey); ok {
 			operator = append(operator, public)
 		}
 	}
-	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.keyset.Log, s.now, operator...)
+	s.witnesses, err = NewWitnesses(*s.given.witnesses, []string{s.keyset.Log}, s.now, operator...)
 	return err
 }
 
-// stalled takes the error of publishing. That a quorum lacks is an alarm, once, and no error: nothing is published, nothing
-// is lost, and whoever publishes next asks again. Any other error is returned.
-func (s *Server) stalled(err error) error {
+// lacksQuorum reports whether publishing failed for lack of witnesses: then nothing is published, nothing is lost, and
+// whoever publishes next asks again.
+func lacksQuorum(err error) bool {
 	var missing *ledger.QuorumError
-	stall := errors.As(err, &missing)
+	return errors.As(err, &missing)
+}
+
+// noteStall notes how publishing went. That a quorum lacks is an alarm once, not at each try.
+func (s *Server) noteStall(err error) {
+	stall := lacksQuorum(err)
 	was := s.stall.Swap(stall)
 	switch {
 	case stall && !was:
 		s.alarm("nothing is published: no quorum of witnesses", "error", err)
 	case stall:
 		s.log.Debug("still no quorum of witnesses", "error", err)
-	case was && err == nil:
-		s.log.Info("publishing goes on: a quorum of witnesses cosigned")
+	case was:
+		s.log.Info("the quorum of witnesses is there again")
 	}
-	if stall {
-		return nil
-	}
-	return err
 }
 
 // backlog is what no checkpoint covers yet.
