@@ -294,19 +294,22 @@ func (a *Agent) believe(ctx context.Context, ch client.Challenged) error {
 	if err := a.c.Node.CheckChallenge(ch, a.c.Now()); err != nil {
 		return err
 	}
-	last, err := a.c.Store.Checkpoint()
+	_, err := a.follow(ctx, ch.Checkpoint)
+	return err
+}
+
+// follow believes a checkpoint if it is the log's, continues the last one that was believed and has the quorum of witnesses
+// that the node asks for, and remembers it.
+func (a *Agent) follow(ctx context.Context, next string) (ledger.Checkpoint, error) {
+	f, err := a.c.Node.Follower()
 	if err != nil {
-		return err
+		return ledger.Checkpoint{}, err
 	}
-	err = a.c.Node.CheckCheckpoint(ctx, a.c.Log, last, ch.Checkpoint)
-	if errors.Is(err, ErrFork) {
+	c, err := a.c.Store.Believed().Follow(ctx, f, a.c.Log, []byte(next), canon.At(a.c.Now())+ledger.ClockSlack)
+	if errors.Is(err, ledger.ErrFork) {
 		a.c.Logger.Error("checkpoint refused, both notes are kept", "error", err)
-		return errors.Join(err, a.c.Store.SaveRefused(ch.Checkpoint))
 	}
-	if err != nil || ch.Checkpoint == last {
-		return err
-	}
-	return a.c.Store.SaveCheckpoint(ch.Checkpoint)
+	return c.Checkpoint, err
 }
 
 // submit hands in the same bytes until the server has answered or the challenge is over: a lost answer is found again.

@@ -14,14 +14,15 @@ const PinsType = "assay/pins/v1"
 // them, so that its measurement covers them; who the node is comes from its host, which can name a node but no other
 // verifier.
 type Pins struct {
-	Type   string        `json:"type"`
-	Origin string        `json:"origin"`
-	Keyset ledger.Keyset `json:"keyset"` // of the verifier and its log
+	Type      string        `json:"type"`
+	Origin    string        `json:"origin"`
+	Keyset    ledger.Keyset `json:"keyset"`             // of the verifier and its log
+	Witnesses string        `json:"witnesses,omitzero"` // text of a witness policy; absent: none
 }
 
 // Pins returns whom a node believes, without its credential.
 func (n Node) Pins() Pins {
-	return Pins{Type: PinsType, Origin: n.Origin, Keyset: n.Keyset}
+	return Pins{Type: PinsType, Origin: n.Origin, Keyset: n.Keyset, Witnesses: n.Witnesses}
 }
 
 // ParsePins reads a document of pins.
@@ -40,8 +41,8 @@ func ParsePins(data []byte) (Pins, error) {
 }
 
 // Admit returns the node as the pins let it be: its id and credential, and the pinned verifier. A node of another origin or
-// log is an error. The keys are the pinned ones, whatever the node learned since: the agent follows from them to those that
-// took their place, and a verifier with the same name and other keys fails there.
+// log is an error. Keys and witnesses are the pinned ones, whatever the node learned since: the agent follows from them to
+// keys that took their place, and a verifier with the same name and other keys fails there.
 func (p Pins) Admit(n Node) (Node, error) {
 	switch {
 	case n.Origin != p.Origin:
@@ -49,6 +50,6 @@ func (p Pins) Admit(n Node) (Node, error) {
 	case n.Keyset.Origin != p.Keyset.Origin:
 		return Node{}, fmt.Errorf("node %.80q joined a verifier with another log than this image believes", n.Node)
 	}
-	n.Keyset = p.Keyset
+	n.Keyset, n.Witnesses = p.Keyset, p.Witnesses
 	return n, nil
 }

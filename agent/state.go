@@ -3,10 +3,10 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
@@ -21,16 +21,14 @@ type Node struct {
 	Type       string        `json:"type"`
 	Node       string        `json:"node"`
 	Credential string        `json:"credential"`
-	Origin     string        `json:"origin"` // of the server, pinned: evidence names it
-	Keyset     ledger.Keyset `json:"keyset"` // of the verifier and its log, pinned at joining; one that follows takes its place
+	Origin     string        `json:"origin"`             // of the server, pinned: evidence names it
+	Keyset     ledger.Keyset `json:"keyset"`             // of the verifier and its log, pinned at joining; one that follows takes its place
+	Witnesses  string        `json:"witnesses,omitzero"` // text of a witness policy (C2SP tlog-policy) that the operator chose; absent: none
 }
 
-// Names of the state files. There are no others: session keys are never written down.
-const (
-	fileNode       = "node.json"
-	fileCheckpoint = "checkpoint"         // last checkpoint note that was believed
-	fileRefused    = "checkpoint.refused" // note that the log signed and that contradicts the former: proof of a fork
-)
+// fileNode is the name of the node's document. The other files are those of [client.Believed]; session keys are never
+// written down.
+const fileNode = "node.json"
 
 // Store is the agent's state folder. Every file is replaced whole or not at all, is durable when a method returns, and
 // can be read by its owner alone.
@@ -76,7 +74,11 @@ func ParseNode(data []byte) (Node, error) {
 	if n.Type != NodeType {
 		return n, fmt.Errorf("type %.80q is not known to this build, want %q", n.Type, NodeType)
 	}
-	return n, n.Keyset.Validate()
+	if err := n.Keyset.Validate(); err != nil {
+		return n, err
+	}
+	_, err := n.Follower()
+	return n, err
 }
 
 // SaveNode keeps the node's document.
@@ -88,20 +90,8 @@ func (s Store) SaveNode(n Node) error {
 	return s.write(fileNode, data)
 }
 
-// Checkpoint returns the last checkpoint note that was believed, empty if there is none.
-func (s Store) Checkpoint() (string, error) {
-	data, err := s.read(fileCheckpoint)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return string(data), err
-}
-
-// SaveCheckpoint keeps a checkpoint note that is believed.
-func (s Store) SaveCheckpoint(note string) error { return s.write(fileCheckpoint, []byte(note)) }
-
-// SaveRefused keeps a checkpoint note that contradicts the one that is believed.
-func (s Store) SaveRefused(note string) error { return s.write(fileRefused, []byte(note)) }
+// Believed returns where the last checkpoint that was believed is kept.
+func (s Store) Believed() client.Believed { return client.OpenBelieved(s.dir) }
 
 func (s Store) read(name string) ([]byte, error) {
 	data, err := files.Bounded(filepath.Join(s.dir, name), MaxState)
@@ -111,29 +101,9 @@ func (s Store) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// write replaces a file. A crash leaves the old file or the new one, and at worst a stray temporary beside it.
-func (s Store) write(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(s.dir, name+"-*") // mode 0600
-	if err != nil {
+func (s Store) write(name string, data []byte) error {
+	if err := files.Replace(filepath.Join(s.dir, name), data); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-			err = fmt.Errorf("state: %w", err)
-		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), filepath.Join(s.dir, name)); err != nil {
-		return err
-	}
-	dir, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }

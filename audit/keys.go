@@ -2,8 +2,11 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -44,20 +47,83 @@ func (r *replay) learnKeyset(ctx context.Context, index int64, e ledger.Entry, b
 // judgeKeys says which keys the log shows, whether they are the trusted ones, and whether they signed the checkpoint. It
 // comes when the log was read, because the keys are in it. Of a log that is not whole some may be missing; then only the
 // checkpoint is judged, by what is known.
-func (r *replay) judgeKeys(note []byte, whole bool) {
+func (r *replay) judgeKeys(checkpoint []byte, whole bool) {
 	for _, k := range r.keys.Keys() {
 		r.report.Keys = append(r.report.Keys, SeenKey{k.Use, fingerprint(k.SPKI), k.From, k.Until})
 	}
-	vkeys := r.keys.LogVKeys(r.latest)
+	keys := logKeysAt(r.keys.Current().Origin, r.keys.Of(ledger.UseLog), r.latest)
 	if r.trust != nil && !r.keys.Has(r.trust.Keyset) {
 		if whole {
 			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "not the trusted keys: " + r.trust.unlike(r.keys)})
 		}
-		vkeys = r.trust.Keyset.LogVKeys(max(r.latest, r.trust.Keyset.Made))
+		trusted := r.trust.Keyset
+		keys = logKeysAt(trusted.Origin, trusted.Of(ledger.UseLog), max(r.latest, trusted.Made))
 	}
-	if err := openNote(note, vkeys); err != nil {
+	var err error
+	if r.report.Witnesses, err = openNote(checkpoint, keys, r.terms()); err != nil {
 		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
 	}
+}
+
+// logKeys are the keys of a log for one checkpoint of it.
+type logKeys struct {
+	vkeys           []string // of standing
+	standing, ended []note.Verifier
+}
+
+func logKeysAt(origin string, keys []ledger.Key, at canon.Time) (out logKeys) {
+	for _, k := range keys {
+		vkey, err := k.LogVKey(origin)
+		if err != nil {
+			continue // a keyset with such a key is refused
+		}
+		v, err := note.NewVerifier(vkey)
+		switch {
+		case err != nil: // as above
+		case k.Ended(at):
+			out.ended = append(out.ended, v)
+		default:
+			out.standing, out.vkeys = append(out.standing, v), append(out.vkeys, vkey)
+		}
+	}
+	return out
+}
+
+// FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
+// the log says of itself, and newer keys may have taken the place of these.
+func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
+	data, err := src.Checkpoint(ctx)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	c, err := ledger.ReadCheckpoint(data)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	t := ledger.Tile{Level: ledger.EntriesLevel, Width: int(min(c.Size, ledger.TileWidth))}
+	if data, err = src.Tile(ctx, t); err != nil {
+		return ledger.Keyset{}, err
+	}
+	leaves, err := ledger.ParseEntryBundle(data)
+	if err != nil || len(leaves) == 0 {
+		return ledger.Keyset{}, errors.Join(errors.New("the log is empty"), err)
+	}
+	if data, err = readBlob(ctx, src, leaves[0]); err != nil {
+		return ledger.Keyset{}, err
+	}
+	_, e, err := ledger.ParseOpening(data)
+	if err != nil || e.Kind != ledger.KindKeyset {
+		return ledger.Keyset{}, errors.Join(errors.New("entry 0 is not a keyset"), err)
+	}
+	if data, err = readBlob(ctx, src, e.Body); err != nil {
+		return ledger.Keyset{}, err
+	}
+	env, err := ledger.ParseEnvelope(data)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	keys, err := ledger.ReadKeys([]ledger.Envelope{env})
+	return keys.Current(), err
 }
 
 // unlike says why a log whose keys are not the trusted ones is another log, or an older state of it.

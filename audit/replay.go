@@ -3,14 +3,11 @@ package audit
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
@@ -31,7 +28,8 @@ type Options struct {
 // Replay recomputes a log. It checks:
 //
 //   - the keysets: each signed for by a log key of the one before it; with trust, that the trusted one is among them
-//   - the checkpoint's signature and origin, by log keys that had not ended before its newest entry
+//   - the checkpoint's signature and origin, by log keys that had not ended before its newest entry; and that a quorum of
+//     the trusted witnesses cosigned it, where the trust names some
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
 //   - that heads entries commit to the streams as they stood, and that none was due and did not come
@@ -42,7 +40,7 @@ type Options struct {
 //   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for evidence and policy
 //   - the given promises
 //
-// It does not check witnesses, nor that the log continues one seen earlier, nor instants against any other clock than the
+// It does not check that the log continues one seen earlier, nor instants against any other clock than the
 // server's, nor that newer collateral was at hand, nor which expectations beside the challenge the server should have had,
 // nor the build that a result names, nor that every submission has a verdict: those without are counted.
 //
@@ -138,7 +136,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
-		Type: ReportType, Trust: Unanchored, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
 		Promises: []Kept{}, Faults: []Fault{},
 	}
 	if trust != nil {
@@ -149,6 +147,14 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		r.src = r.noted
 	}
 	return r
+}
+
+// terms returns the trusted witnesses.
+func (r *replay) terms() []ledger.WitnessTerm {
+	if r.trust == nil {
+		return nil
+	}
+	return r.trust.Witnesses
 }
 
 // fault keeps a fault. Of very many it counts all and keeps those that the report lists.
@@ -168,38 +174,6 @@ func (r *replay) orderFaults() {
 
 func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
 	return readBlob(ctx, r.src, digest)
-}
-
-// openNote checks that a checkpoint is signed by keys of the log and by nobody else, in the one spelling that signing gives:
-// the readers of notes elsewhere skip what they do not understand, and there a changed bit would go unseen.
-func openNote(data []byte, vkeys []string) error {
-	var verifiers []note.Verifier
-	for _, vkey := range vkeys {
-		verifier, err := note.NewVerifier(vkey)
-		if err != nil {
-			return fmt.Errorf("checkpoint: log key: %w", err)
-		}
-		verifiers = append(verifiers, verifier)
-	}
-	if _, err := ledger.OpenCheckpoint(data, verifiers...); err != nil {
-		return err
-	}
-	n, err := note.Open(data, note.VerifierList(verifiers...))
-	if err != nil {
-		return errors.New("checkpoint: not signed by the log's key")
-	}
-	text := n.Text + "\n"
-	for _, s := range n.Sigs {
-		sig, err := base64.StdEncoding.Strict().DecodeString(s.Base64)
-		if err != nil {
-			return errors.New("checkpoint: a signature that is not spelled as signing gives it")
-		}
-		text += "— " + s.Name + " " + base64.StdEncoding.EncodeToString(sig) + "\n"
-	}
-	if string(data) != text {
-		return errors.New("checkpoint: holds more than signatures of the log's own keys in their one spelling")
-	}
-	return nil
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.

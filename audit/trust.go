@@ -17,8 +17,9 @@ const TrustType = "assay/trust/v1"
 // Trust is whom an auditor believes about one log. It comes from elsewhere than the log: from a file that was made while
 // several sources could be asked, or from paper. It names one keyset, and with it all that lead to it and follow from it.
 type Trust struct {
-	Type   string        `json:"type"`
-	Keyset ledger.Keyset `json:"keyset"`
+	Type      string               `json:"type"`
+	Keyset    ledger.Keyset        `json:"keyset"`
+	Witnesses []ledger.WitnessTerm `json:"witnesses,omitzero"` // whose cosignatures the checkpoint must bear; absent: nobody's
 }
 
 // ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
@@ -34,6 +35,11 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	}
 	if err := t.Keyset.Validate(); err != nil {
 		return Trust{}, at.Errorf("/keyset", "%v", err)
+	}
+	for i, w := range t.Witnesses {
+		if err := w.Validate(); err != nil {
+			return Trust{}, at.Errorf(fmt.Sprintf("/witnesses/%d", i), "%v", err)
+		}
 	}
 	return t, nil
 }
@@ -52,6 +58,16 @@ func (t Trust) Marshal() []byte {
 		if key.Until != 0 {
 			fmt.Fprintf(&b, "      until: %q\n", key.Until)
 		}
+	}
+	for i, w := range t.Witnesses {
+		if i == 0 {
+			b.WriteString("witnesses:\n")
+		}
+		fmt.Fprintf(&b, "  - from: %s\n", w.From)
+		if w.Until != 0 {
+			fmt.Fprintf(&b, "    until: %s\n", w.Until)
+		}
+		fmt.Fprintf(&b, "    policy: |2\n      %s\n", strings.ReplaceAll(strings.TrimSuffix(w.Policy, "\n"), "\n", "\n      "))
 	}
 	return []byte(b.String())
 }
@@ -83,7 +99,7 @@ func TrustFrom(sources ...Told) (Trust, error) {
 			return Trust{}, fmt.Errorf("trust: sources differ: %s", d)
 		}
 	}
-	return Trust{TrustType, first.Keyset}, nil
+	return Trust{Type: TrustType, Keyset: first.Keyset}, nil
 }
 
 // differ says in words where two keysets differ, or returns "".

@@ -201,10 +201,3 @@ func (h KeyHistory) CheckKey(spki []byte, use string, at canon.Time) error {
 func (h KeyHistory) SignerOf(e Envelope, use string, at canon.Time) (Key, error) {
 	return signerOf(h.Of(use), e, use, at)
 }
-
-// LogVKeys returns the verifier keys of all log keys that have not ended by a time, the newest first.
-func (h KeyHistory) LogVKeys(at canon.Time) []string {
-	keys := slices.DeleteFunc(h.Of(UseLog), func(k Key) bool { return k.Ended(at) })
-	slices.Reverse(keys)
-	return vkeys(h.Current().Origin, keys)
-}

@@ -114,12 +114,11 @@ func (k Keyset) Validate() error {
 		case key.Until != 0 && key.Until < key.From:
 			return fmt.Errorf("keyset: key %d: ends %s, before it begins %s", i, key.Until, key.From)
 		}
-		pub, err := key.Public()
-		if err != nil {
+		if _, err := key.Public(); err != nil {
 			return fmt.Errorf("keyset: key %d: %w", i, err)
 		}
-		if log, ok := pub.(ed25519.PublicKey); ok && key.Use == UseLog {
-			if _, err := LogVKey(k.Origin, log); err != nil {
+		if key.Use == UseLog {
+			if _, err := key.LogVKey(k.Origin); err != nil {
 				return fmt.Errorf("keyset: key %d: %w", i, err)
 			}
 		}
@@ -222,16 +221,24 @@ func (k Keyset) LogVerifiers() []note.Verifier {
 func vkeys(origin string, keys []Key) []string {
 	var out []string
 	for _, key := range keys {
-		pub, err := key.Public()
-		if err != nil {
-			continue // Validate refuses it
-		}
-		vkey, err := LogVKey(origin, pub.(ed25519.PublicKey))
-		if err == nil {
+		if vkey, err := key.LogVKey(origin); err == nil { // Validate refuses one that has none
 			out = append(out, vkey)
 		}
 	}
 	return out
+}
+
+// LogVKey returns the verifier key of a log key, in the text form of signed notes.
+func (k Key) LogVKey(origin string) (string, error) {
+	pub, err := k.Public()
+	if err != nil {
+		return "", err
+	}
+	ed, ok := pub.(ed25519.PublicKey)
+	if !ok {
+		return "", fmt.Errorf("the %s key %s signs no checkpoints", k.Use, k.ID().Short())
+	}
+	return LogVKey(origin, ed)
 }
 
 // NextKeyset returns the keyset that follows k: it drops what has ended, begins the added keys at once, and lets those

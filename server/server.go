@@ -71,6 +71,9 @@ type Server struct {
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 	heads    headsCache
 
+	witnesses *Witnesses  // nil: nobody is asked to cosign
+	stall     atomic.Bool // the last try to publish found no quorum
+
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
 	looks    chan struct{} // holds one signal for each anonymous appraisal under way
@@ -126,8 +129,14 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.openWitnesses(); err != nil {
+		return nil, err
+	}
 	s.handler = s.routes()
-	return s, s.publish(ctx)
+	if err := s.publish(ctx); err != nil && !lacksQuorum(err) {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Handler returns the HTTP interface.
@@ -153,6 +162,18 @@ func addr(l net.Listener) net.Addr {
 // another with [Settings.Renew].
 func (s *Server) NewAdminToken() string { return s.newAdmin }
 
+// Witnesses returns the names of those who are asked to cosign, as the policy has them.
+func (s *Server) Witnesses() []string {
+	if s.witnesses == nil {
+		return nil
+	}
+	var names []string
+	for _, w := range s.witnesses.policy.Witnesses() {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
 // VendorRoots reports whether evidence is judged under the vendors' pinned roots.
 func (s *Server) VendorRoots() bool { return s.given.roots.Digest() == verifier.VendorRoots().Digest() }
 
@@ -166,20 +187,28 @@ func (s *Server) Source() ledger.Source { return s.store.Source() }
 
 // Close closes the listener and the database.
 func (s *Server) Close() error {
+	err := closeListeners(s.listener, s.scrapes)
+	if s.witnesses != nil {
+		s.witnesses.Close()
+	}
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	if s.ring != nil {
+		err = errors.Join(err, s.ring.Close())
+	}
+	return err
+}
+
+func closeListeners(listeners ...net.Listener) error {
 	var errs []error
-	for _, l := range []net.Listener{s.listener, s.scrapes} {
+	for _, l := range listeners {
 		if l == nil {
 			continue
 		}
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
-	}
-	if s.store != nil {
-		errs = append(errs, s.store.Close())
-	}
-	if s.ring != nil {
-		errs = append(errs, s.ring.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -197,31 +226,35 @@ func (s *Server) Run(ctx context.Context) error {
 		defer cancel()
 		scrapes := http.NewServeMux()
 		scrapes.Handle("GET /metrics", s.Metrics())
-		scrapeErr = s.serve(ctx, s.scrapes, scrapes, "")
+		scrapeErr = serveHTTP(ctx, s.log, s.scrapes, scrapes, "", "")
 	})
-	err := s.serve(ctx, s.listener, s.handler, s.settings.TLSCertificate)
+	err := serveHTTP(ctx, s.log, s.listener, s.handler, s.settings.TLSCertificate, s.settings.TLSKey)
 	cancel()
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
-	return errors.Join(err, scrapeErr, s.publish(last))
+	lastErr := s.publish(last)
+	if lacksQuorum(lastErr) {
+		lastErr = nil // the next start publishes
+	}
+	return errors.Join(err, scrapeErr, lastErr)
 }
 
-// serve answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
-func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate string) error {
+// serveHTTP answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
+func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, handler http.Handler, certificate, key string) error {
 	if listener == nil {
 		<-ctx.Done()
 		return nil
 	}
 	h := &http.Server{
 		Handler: handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
-		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	ended := make(chan error, 1)
 	go func() {
 		if certificate != "" {
-			ended <- h.ServeTLS(listener, certificate, s.settings.TLSKey)
+			ended <- h.ServeTLS(listener, certificate, key)
 			return
 		}
 		ended <- h.Serve(listener)
@@ -234,7 +267,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
 	if err := h.Shutdown(last); err != nil {
-		s.log.Warn("requests were cut off", "error", err)
+		log.Warn("requests were cut off", "error", err)
 		return h.Close()
 	}
 	return nil
@@ -256,7 +289,7 @@ func (s *Server) publishLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.publish(ctx); err != nil && ctx.Err() == nil {
+		if err := s.publish(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
 			s.alarm("publishing failed", "error", err)
 		}
 	}
@@ -277,7 +310,8 @@ func (s *Server) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.store.Publish(ctx, signers[0], s.time(), signers[1:]...)
+	_, err = s.store.Publish(ctx, signers[0], s.time(), s.witnesses, signers[1:]...)
+	s.noteStall(err)
 	return err
 }
 

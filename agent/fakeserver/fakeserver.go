@@ -36,6 +36,7 @@ type Server struct {
 	Seed    string                            // of keys to come
 	Refuse  func(path string) *client.Problem // if set, asked before each request; nil lets it through
 	Alter   func(answer any)                  // if set, given each answer before it is sent, as a pointer
+	Cosign  func(ledger.Checkpoint) string    // if set, asked for the signature lines of witnesses below each checkpoint
 	Bundles []attest.Bundle                   // all that was taken, in order
 
 	Activations []client.ActivationRequest // all that were answered rightly, in order: see [Open]
@@ -223,8 +224,12 @@ func (s *Server) draw() [32]byte {
 }
 
 func (s *Server) checkpoint() string {
-	n, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: logName, Tree: s.edge.Tree()}, s.signers...)
+	c := ledger.Checkpoint{Origin: logName, Tree: s.edge.Tree()}
+	n, err := ledger.SignCheckpoint(c, s.signers...)
 	must(err)
+	if s.Cosign != nil {
+		return string(n) + s.Cosign(c)
+	}
 	return string(n)
 }
 

@@ -220,16 +220,12 @@ func (r *Ring) Find(use string, spki []byte) (*Key, error) {
 // open reads a key file, and compares the key with the file's name.
 func (r *Ring) open(name string) (*Key, error) {
 	path := filepath.Join(r.config.Dir, name)
-	private, err := readFile(path, r.config.Secrets.passphrases()...)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotHeld
 	}
+	k, err := LoadFile(path, r.config.Secrets)
 	if err != nil {
 		return nil, err
-	}
-	k, err := fromPrivate(private)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if want := strings.TrimSuffix(name[strings.LastIndex(name, "-")+1:], ".pem"); k.ID().String() != want {
 		return nil, fmt.Errorf("%s: holds the key %s, not the one that its name says", path, k.ID().Short())
@@ -243,6 +239,32 @@ func fromPrivate(private crypto.PrivateKey) (*Key, error) {
 		return nil, err
 	}
 	return newKey(signer)
+}
+
+// LoadFile reads a key from a file of any name: one that no log lists, such as a witness's.
+func LoadFile(path string, s Secrets) (*Key, error) {
+	private, err := readFile(path, s.passphrases()...)
+	if err != nil {
+		return nil, err
+	}
+	k, err := fromPrivate(private)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return k, nil
+}
+
+// NewFile writes a new key into a file of any name, under the passphrase if there is one. A file that is there stays.
+func NewFile(path string, private crypto.PrivateKey, s Secrets) error {
+	phrase, err := s.passphrase()
+	if err != nil {
+		return err
+	}
+	text, err := encode(private, phrase)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, text, false)
 }
 
 // Make makes a key in the place of its use. It is durable when Make returns. Ed25519 in files and for the log, P-256 for
@@ -279,15 +301,7 @@ func (r *Ring) make(use string) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	phrase, err := r.config.Secrets.passphrase()
-	if err != nil {
-		return nil, err
-	}
-	text, err := encode(private, phrase)
-	if err != nil {
-		return nil, err
-	}
-	return k, writeFile(filepath.Join(r.config.Dir, fileName(use, k.ID())), text, false)
+	return k, NewFile(filepath.Join(r.config.Dir, fileName(use, k.ID())), private, r.config.Secrets)
 }
 
 // Forget removes the file of a key that signs no more. A key in a token stays there: to delete it is for who runs the
