@@ -82,6 +82,9 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 		return false, nil
 	}
 	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
+	if err := r.readScope(ctx); err != nil {
+		return false, err
+	}
 	if err := r.findKeys(ctx, c); err != nil {
 		return false, err
 	}
@@ -114,6 +117,7 @@ type replay struct {
 	report Report
 	faults []Fault
 	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
+	scope  *Scope                            // nil: the whole log
 	latest canon.Time                        // of any entry
 	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
