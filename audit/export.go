@@ -36,7 +36,7 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err := tar.Write(w, partCheckpoint, note); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	for t := range tilesOf(c.Size) {
+	for t := range ledger.Tiles(c.Size) {
 		data, err := src.Tile(ctx, t)
 		if err == nil {
 			err = tar.Write(w, t.Path(), data)
@@ -73,7 +73,7 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]can
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		inner, err := namedByBody(ctx, src, e)
+		inner, err := Names(ctx, src, e)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
@@ -92,8 +92,8 @@ func sorted(digests []canon.Digest) []canon.Digest {
 	return digests
 }
 
-// namedByBody returns the blobs that the body of an entry names. Refs are bodies of other entries.
-func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
+// Names returns the blobs that the body of an entry names. Refs are bodies of other entries.
+func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
 	switch e.Kind {
 	case ledger.KindCollateral:
 		body, err := readBlob(ctx, src, e.Body)
@@ -102,6 +102,13 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		}
 		c, err := ledger.ParseCollateral(body)
 		return []canon.Digest{c.Data}, err
+	case ledger.KindHeads:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		h, err := ledger.ParseHeads(body)
+		return []canon.Digest{h.Seed}, err
 	case ledger.KindAppraisal:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

@@ -11,5 +11,9 @@ const (
 	MaxSample   = 100_000     // verdicts of one sample
 
 	maxCachedBytes = 64 << 20 // bytes of shared inputs that a replay keeps at hand
+	maxFaultsKept  = 1 << 14  // faults that are kept to choose from
+	maxRecent      = 4096     // entries that a replay keeps at hand
+	maxBundles     = 64       // entry bundles that a replay keeps at hand
+	maxAhead       = 1024     // submissions that are recomputed before their results are added up
 	maxCached      = 1024     // parsed shared inputs of each kind that a replay keeps at hand
 )

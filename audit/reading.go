@@ -105,6 +105,7 @@ func (g *Reading) Rows(ctx context.Context) iter.Seq2[Row, error] {
 // opened is a verdict with what it follows from, as far as a row needs it.
 type opened struct {
 	*appraisal
+	ev *evidence
 	verdict
 	result policy.Result
 	logged verifier.Appraisal
@@ -132,11 +133,17 @@ func (g *Reading) row(ctx context.Context, l listed) (Row, *opened, error) {
 
 // open reads a verdict, its appraisal and its evidence into a row, as far as each is there.
 func (g *Reading) open(ctx context.Context, l listed, row *Row) (*opened, error) {
-	if len(l.refs) != 2 || g.appraisals[l.refs[0]] == nil || g.policies[l.refs[1]] == nil {
+	if len(l.refs) != 2 || g.policies[l.refs[1]] == nil {
 		return nil, wrong("refs do not name the appraisal and the policy that it follows from")
 	}
-	o := &opened{appraisal: g.appraisals[l.refs[0]], verdict: verdict{l.index, l.body, l.time, l.refs[1]}}
-	ev := g.evidence[o.appraisal.evidence]
+	a, ev, err := g.appraisalWith(ctx, l.refs[0])
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		return nil, wrong("refs do not name the appraisal and the policy that it follows from")
+	}
+	o := &opened{appraisal: a, ev: ev, verdict: verdict{l.index, l.body, l.time, l.refs[1]}}
 	row.Evidence, row.Appraisal = ev.body, o.appraisal.body
 	row.Policy, row.PolicyName = o.policy, g.policies[o.policy].Name()
 	if ev.challenge != nil {

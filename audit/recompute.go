@@ -40,44 +40,59 @@ func (res *result) differ(f Fault) {
 func (r *replay) recompute(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	results := make([]result, len(r.jobs))
+	first, total := r.ofRange()
 	keys := r.resultKeys()
+	sum := newSum()
 	var mu sync.Mutex // guards next, done and Progress
 	var next, done int
-	take := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1
-	}
-	finished := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if done++; done%64 == 0 || done == len(r.jobs) {
-			r.o.Progress("recompute", int64(done), int64(len(r.jobs)))
+	for from := 0; from < total; from += maxAhead {
+		results := make([]result, min(maxAhead, total-from))
+		next = 0
+		take := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			next++
+			return next - 1
+		}
+		finished := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if done++; done%64 == 0 || done == total {
+				r.o.Progress("recompute", int64(done), int64(total))
+			}
+		}
+		var wg sync.WaitGroup
+		for range min(r.o.Workers, len(results)) {
+			wg.Go(func() {
+				for i := take(); i < len(results) && ctx.Err() == nil; i = take() {
+					ev, err := r.evidenceAt(ctx, first+from+i)
+					if err == nil {
+						j := job{replay: r, keys: keys, ev: ev, res: &results[i]}
+						j.res.outcomes = counter{}
+						err = j.run(ctx)
+					}
+					if err != nil {
+						cancel(err)
+						return
+					}
+					finished()
+				}
+			})
+		}
+		wg.Wait()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, res := range results {
+			r.add(sum, res)
 		}
 	}
-	var wg sync.WaitGroup
-	for range min(r.o.Workers, len(r.jobs)) {
-		wg.Go(func() {
-			for i := take(); i < len(r.jobs) && ctx.Err() == nil; i = take() {
-				j := job{replay: r, keys: keys, ev: r.jobs[i], res: &results[i]}
-				j.res.outcomes = counter{}
-				if err := j.run(ctx); err != nil {
-					cancel(err)
-					return
-				}
-				finished()
-			}
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	r.merge(results)
+	r.addUp(sum)
 	return nil
 }
+
+// ofRange returns the rows of the submissions that are recomputed: the first, and how many.
+func (r *replay) ofRange() (first, n int) { return 0, r.submissions.n }
 
 func (r *replay) resultKeys() (keys []crypto.PublicKey) {
 	for _, k := range r.keys.Of(ledger.UseResult) {
@@ -88,32 +103,41 @@ func (r *replay) resultKeys() (keys []crypto.PublicKey) {
 	return keys
 }
 
-// merge adds up results in the order of the log.
-func (r *replay) merge(results []result) {
-	outcomes, roots := counter{}, map[canon.Digest]int64{}
-	var first *Fault
-	for _, res := range results {
-		r.faults = append(r.faults, res.faults...)
-		add(&r.report.Appraisals, res.appraisals)
-		add(&r.report.Verdicts, res.verdicts)
-		for k, n := range res.outcomes {
-			outcomes[k] += n
-		}
-		for _, d := range res.roots {
-			roots[d]++
-		}
-		for i := range res.differs {
-			if first == nil || res.differs[i].Index < first.Index {
-				first = &res.differs[i]
-			}
-		}
-		if !res.answered {
-			r.report.Unanswered++
+// sum is what results come to, added up in the order of the log.
+type sum struct {
+	outcomes counter
+	roots    map[canon.Digest]int64
+	first    *Fault
+}
+
+func newSum() *sum { return &sum{counter{}, map[canon.Digest]int64{}, nil} }
+
+func (r *replay) add(s *sum, res result) {
+	for _, f := range res.faults {
+		r.fault(f)
+	}
+	add(&r.report.Appraisals, res.appraisals)
+	add(&r.report.Verdicts, res.verdicts)
+	for k, n := range res.outcomes {
+		s.outcomes[k] += n
+	}
+	for _, d := range res.roots {
+		s.roots[d]++
+	}
+	for i := range res.differs {
+		if s.first == nil || res.differs[i].Index < s.first.Index {
+			s.first = &res.differs[i]
 		}
 	}
-	r.report.First = first
-	r.report.Outcomes = outcomes.list()
-	for d, n := range roots {
+	if !res.answered {
+		r.report.Unanswered++
+	}
+}
+
+func (r *replay) addUp(s *sum) {
+	r.report.First = s.first
+	r.report.Outcomes = s.outcomes.list()
+	for d, n := range s.roots {
 		r.report.Roots = append(r.report.Roots, SeenRoots{d, isVendor(d), n})
 	}
 	slices.SortFunc(r.report.Roots, func(a, b SeenRoots) int { return slices.Compare(a.Digest[:], b.Digest[:]) })
@@ -316,7 +340,7 @@ func (j *job) expectation(ctx context.Context, digest canon.Digest, index int64)
 		return e, wrong("expects no challenge")
 	}
 	body, err := canon.Marshal(*e.Challenge)
-	if err != nil || canon.Sum(body) != j.ev.asked {
+	if err != nil || j.ev.challenge == nil || canon.Sum(body) != j.ev.challenge.body {
 		return e, wrong("expects another challenge than the evidence was asked with")
 	}
 	for _, a := range e.Activations {

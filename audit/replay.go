@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -34,6 +33,7 @@ type Options struct {
 //   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
+//   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
@@ -57,7 +57,9 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
 	if whole {
-		r.findUnnamed()
+		if err := r.findUnnamed(); err != nil {
+			return Report{}, fmt.Errorf("replay: %w", err)
+		}
 		r.judgePromises()
 	}
 	return r.conclude(), nil
@@ -120,8 +122,7 @@ type replay struct {
 	references cache[attest.References]
 	collateral cache[[]byte]
 
-	named []canon.Digest // blobs of an archive, ordered; nil: the source cannot list them
-	used  []atomic.Bool  // which of them were read
+	noted *noted // the source, if it can say what nobody asked for
 }
 
 func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
@@ -142,26 +143,35 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		r.keys = trust.keyset()
 	}
 	if a, ok := src.(*Archive); ok {
-		r.named = a.Blobs()
-		r.used = make([]atomic.Bool, len(r.named))
+		r.noted = newNoted(a)
+		r.src = r.noted
 	}
 	return r
 }
 
-func (r *replay) fault(f Fault) { r.faults = append(r.faults, f) }
-
-// blob is [readBlob], and remembers what was read.
-func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	if i, ok := slices.BinarySearchFunc(r.named, digest, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) }); ok {
-		r.used[i].Store(true)
+// fault keeps a fault. Of very many it counts all and keeps those that the report lists.
+func (r *replay) fault(f Fault) {
+	r.report.FaultCount++
+	if r.faults = append(r.faults, f); len(r.faults) > maxFaultsKept {
+		r.orderFaults()
+		r.faults = slices.Clone(r.faults[:MaxFaults])
 	}
+}
+
+func (r *replay) orderFaults() {
+	slices.SortStableFunc(r.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
+	})
+}
+
+func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
 	return readBlob(ctx, r.src, digest)
 }
 
 // findKeys reads the keyset of entry 0 before anything is verified, because without trust the checkpoint's own key is
 // there. What is wrong with entry 0 is found again, and reported, when the log is read.
 func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
-	k, err := r.firstKeyset(ctx, c.Size)
+	k, err := firstKeyset(ctx, r.src, c.Size)
 	var f *Fault
 	switch {
 	case errors.As(err, &f):
@@ -191,7 +201,21 @@ func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
 
 func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
 
-func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, error) {
+// FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
+// the log says of itself.
+func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
+	note, err := src.Checkpoint(ctx)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	return firstKeyset(ctx, src, c.Size)
+}
+
+func firstKeyset(ctx context.Context, src ledger.Source, size int64) (ledger.Keyset, error) {
 	if size == 0 {
 		return ledger.Keyset{}, &Fault{Part: partCheckpoint, Index: NoIndex, What: "the log is empty"}
 	}
@@ -199,7 +223,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	bad := func(err error) (ledger.Keyset, error) {
 		return ledger.Keyset{}, &Fault{Part: t.Path(), Index: NoIndex, What: err.Error()}
 	}
-	data, err := r.src.Tile(ctx, t)
+	data, err := src.Tile(ctx, t)
 	if isNotExist(err) {
 		return bad(errors.New("missing"))
 	} else if err != nil {
@@ -212,7 +236,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	if len(leaves) == 0 {
 		return bad(errors.New("no leaf"))
 	}
-	opening, err := r.blob(ctx, leaves[0])
+	opening, err := readBlob(ctx, src, leaves[0])
 	if err != nil {
 		return ledger.Keyset{}, err
 	}
@@ -223,7 +247,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	if e.Kind != ledger.KindKeyset {
 		return bad(fmt.Errorf("a %s entry", e.Kind))
 	}
-	body, err := r.blob(ctx, e.Body)
+	body, err := readBlob(ctx, src, e.Body)
 	if err != nil {
 		return ledger.Keyset{}, err
 	}
@@ -256,23 +280,26 @@ func openNote(data []byte, vkey string) error {
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.
-func (r *replay) findUnnamed() {
-	if len(r.faults) > 0 {
-		return
+func (r *replay) findUnnamed() error {
+	if len(r.faults) > 0 || r.noted == nil {
+		return nil
 	}
-	for i := range r.used {
-		if !r.used[i].Load() {
-			r.fault(Fault{Part: blobName(r.named[i]), Index: NoIndex, What: "nothing in the log names it"})
+	number := 0
+	for name, err := range r.noted.blobNames() {
+		if err != nil {
+			return err
 		}
+		if !r.noted.wasRead(number) {
+			r.fault(Fault{Part: name, Index: NoIndex, What: "nothing in the log names it"})
+		}
+		number++
 	}
+	return nil
 }
 
 // conclude orders what was found and names the outcome.
 func (r *replay) conclude() Report {
-	slices.SortStableFunc(r.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
-	})
-	r.report.FaultCount = int64(len(r.faults))
+	r.orderFaults()
 	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
 	r.report.Entries = r.kinds.list()
 	open := slices.ContainsFunc(r.report.Promises, func(k Kept) bool { return k.State == PromiseOpen })

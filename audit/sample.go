@@ -242,7 +242,7 @@ func (g *Reading) examine(ctx context.Context, d *Drawn, again bool) error {
 
 // replayOne recomputes one verdict and the appraisal that it follows from, and nothing else of its evidence.
 func (g *Reading) replayOne(ctx context.Context, o *opened) (result, error) {
-	ev, a := *g.evidence[o.appraisal.evidence], *o.appraisal
+	ev, a := *o.ev, *o.appraisal
 	a.verdicts = []verdict{o.verdict}
 	ev.appraisals = []*appraisal{&a}
 	res := result{outcomes: counter{}}

@@ -31,17 +31,9 @@ type Source interface {
 func Walk(ctx context.Context, src Source, tree Tree, visit func(index int64, commitment canon.Digest) error) error {
 	var edge Edge
 	for first := int64(0); first < tree.Size; first += TileWidth {
-		t := tileAt(EntriesLevel, first, tree.Size)
-		data, err := src.Tile(ctx, t)
+		commitments, err := readBundle(ctx, src, first, tree.Size)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.Path(), err)
-		}
-		commitments, err := ParseEntryBundle(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Path(), err)
-		}
-		if len(commitments) != t.Width {
-			return fmt.Errorf("%s: %d leaves, want %d", t.Path(), len(commitments), t.Width)
+			return err
 		}
 		for i, c := range commitments {
 			if err := visit(first+int64(i), c); err != nil {
@@ -82,4 +74,59 @@ func compareTile(ctx context.Context, src Source, want TileData) error {
 		return fmt.Errorf("%s: not the hashes of the leaves below it", want.Path())
 	}
 	return nil
+}
+
+// Scan reads the leaves of a tree from an index on, in order, without those before them, and checks that they are the
+// tree's: together with the hashes that a source gives for what lies before, they must lead to its root, which no other
+// leaves do. As with [Walk], what visit learns counts only if Scan returns nil. It opens no leaf.
+func Scan(ctx context.Context, src Source, from int64, tree Tree, visit func(index int64, commitment canon.Digest)) error {
+	if from < 0 || from > tree.Size {
+		return fmt.Errorf("scan: from index %d in a tree of size %d", from, tree.Size)
+	}
+	first := from - from%TileWidth
+	var before [][]byte
+	for _, t := range EdgeTiles(first) {
+		data, err := src.Tile(ctx, t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Path(), err)
+		}
+		before = append(before, data)
+	}
+	edge, err := NewEdge(first, before)
+	if err != nil {
+		return err
+	}
+	for ; first < tree.Size; first += TileWidth {
+		commitments, err := readBundle(ctx, src, first, tree.Size)
+		if err != nil {
+			return err
+		}
+		for i, c := range commitments {
+			if index := first + int64(i); index >= from {
+				visit(index, c)
+			}
+		}
+		edge, _ = Append(edge, commitments)
+	}
+	if got := edge.Tree(); got != tree {
+		return fmt.Errorf("tree of size %d: the leaves from %d on do not lead to its root", tree.Size, from)
+	}
+	return nil
+}
+
+// readBundle reads the entry bundle that begins with an index, as wide as a tree of the given size has it.
+func readBundle(ctx context.Context, src Source, first, size int64) ([]canon.Digest, error) {
+	t := tileAt(EntriesLevel, first, size)
+	data, err := src.Tile(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Path(), err)
+	}
+	commitments, err := ParseEntryBundle(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Path(), err)
+	}
+	if len(commitments) != t.Width {
+		return nil, fmt.Errorf("%s: %d leaves, want %d", t.Path(), len(commitments), t.Width)
+	}
+	return commitments, nil
 }

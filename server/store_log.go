@@ -112,18 +112,18 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 // last one published. Signing happens outside the transaction: who dies between the two has published nothing.
 func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
-	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
-	if err != nil {
-		return fail(err)
+	last, noneYet := s.Published(ctx) // before the tree: what others publish meanwhile must not be newer than the tree
+	if noneYet != nil && !errors.Is(noneYet, fs.ErrNotExist) {
+		return fail(noneYet)
 	}
-	last, err := s.Published(ctx)
+	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fail(err)
+	case noneYet != nil:
 		if tree.Size == 0 {
 			return false, nil
 		}
-	case err != nil:
-		return fail(err)
 	case tree.Size == last.Size:
 		return false, nil
 	default:

@@ -41,7 +41,7 @@ func (a *app) auditCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	trust.AddCommand(a.auditTrustInitCommand())
-	cmd.AddCommand(a.auditExportCommand(), a.auditReplayCommand(), trust)
+	cmd.AddCommand(a.auditPullCommand(), a.auditExportCommand(), a.auditReplayCommand(), trust)
 	cmd.AddCommand(a.auditPopulationCommand(), a.auditSampleCommand(), a.auditChallengeCommand(), a.auditDiffCommand(), a.auditExplainCommand())
 	return cmd
 }

@@ -109,6 +109,9 @@ type Reader struct {
 // NewReader reads a file of the given size in bytes.
 func NewReader(r io.ReaderAt, size int64) *Reader { return &Reader{r: r, size: size} }
 
+// NewReaderAt is [NewReader] from the header at a byte on, which must be where one stands.
+func NewReaderAt(r io.ReaderAt, size, at int64) *Reader { return &Reader{r: r, at: at, size: size} }
+
 // Offset returns where the next header stands.
 func (t *Reader) Offset() int64 { return t.at }
 
