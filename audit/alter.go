@@ -240,7 +240,7 @@ func (t *trying) restOn(kind string) (falls []string) {
 	var ids []string
 	switch kind {
 	case attest.KindAMDCertificate:
-		if !t.carries(sevsnp.PartCertificates) {
+		if !t.carries(sevsnp.PartCertificates) && !t.carries(azure.PartVCEK) {
 			ids = []string{"sevsnp.chain"}
 		}
 	case attest.KindAMDCRL:

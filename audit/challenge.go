@@ -303,16 +303,9 @@ func affirmed(s claim.Set, name string) bool {
 
 // changes names the claims of which two sets say different things.
 func changes(before, after claim.Set) (names []string) {
-	differs := func(a, b claim.Set) {
-		for _, c := range a {
-			o := b.Find(c.ID, c.Subject)
-			if name := named(c); !slices.Contains(names, name) && (o == nil || o.Status != c.Status || o.Value != c.Value || o.From != c.From || o.Until != c.Until) {
-				names = append(names, name)
-			}
-		}
+	for _, c := range changesOf(before, after) {
+		names = append(names, named(c))
 	}
-	differs(before, after)
-	differs(after, before)
 	return names
 }
 

@@ -26,3 +26,18 @@ func (g *Reading) ChallengeWith(ctx context.Context, seed, size int64,
 ) (ChallengeReport, error) {
 	return g.challenge(ctx, seed, size, judge{appraise, decide})
 }
+
+// StandingOf, FieldNames and Fits let a test hold the places of claims against what the formats have.
+func StandingOf(id string) (fields, parts, inputs []string) {
+	s := standings[id]
+	return s.fields, s.parts, s.inputs
+}
+
+func FieldNames(c attest.Component) (names []string) {
+	for _, f := range fieldsOf(c) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+var Fits = fits

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/tar"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
@@ -33,28 +32,7 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := tar.Write(w, partCheckpoint, note); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	for t := range ledger.Tiles(c.Size) {
-		data, err := src.Tile(ctx, t)
-		if err == nil {
-			err = tar.Write(w, t.Path(), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	for _, d := range digests {
-		data, err := readBlob(ctx, src, d)
-		if err == nil {
-			err = tar.Write(w, blobName(d), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	if err := tar.End(w); err != nil {
+	if err := writeExport(ctx, src, w, note, nil, c.Size, digests); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil

@@ -134,6 +134,9 @@ func (a *attentive) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
 
 // visit reads one entry. Only a source that could not tell is an error.
 func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest) error {
+	if r.outside(index, commitment) {
+		return nil
+	}
 	part := fmt.Sprintf("entry %d", index)
 	opening, err := r.blob(ctx, commitment)
 	var f *Fault
@@ -159,8 +162,10 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		r.each(index, e)
 	}
 	r.latest = max(r.latest, e.Time)
-	r.expectHeads(index, e)
-	tail, err := r.tails[e.Stream].Extend(e)
+	if r.scope == nil {
+		r.expectHeads(index, e)
+	}
+	tail, err := r.extend(r.tails[e.Stream], e)
 	if err != nil {
 		fault("%v", err)
 		data, err := e.Canonical()
@@ -171,7 +176,7 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	}
 	r.tails[e.Stream] = tail
 	if w, ok := r.wanted[commitment]; ok {
-		*w = found{true, index, e}
+		*w = found{there: true, index: index, entry: e}
 	}
 	if index == 0 && e.Kind != ledger.KindKeyset {
 		fault("entry 0 is not a keyset")
@@ -317,6 +322,9 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 }
 
 func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry) error {
+	if err := r.record(r.checkScope(index, e), index, e.Kind); err != nil {
+		return err
+	}
 	s := submission{index: index, challenge: NoIndex, first: noRow, last: noRow}
 	known, err := r.submissionOf(ctx, e.Body)
 	if err != nil {

@@ -40,7 +40,7 @@ func (r *replay) learnKeyset(ctx context.Context, index int64, e ledger.Entry, b
 	case current.Origin != r.report.Origin:
 		return wrong("the keyset is of the log %q, the checkpoint of %q", current.Origin, r.report.Origin)
 	}
-	r.keys, r.keyset = keys, e.Body
+	r.keys, r.keyset, r.keysetsAt = keys, e.Body, append(r.keysetsAt, index)
 	return nil
 }
 

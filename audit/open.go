@@ -19,6 +19,7 @@ import (
 // Names of the parts of an export; tiles are named by their [ledger.Tile.Path].
 const (
 	partCheckpoint = "checkpoint"
+	partScope      = "scope" // only where the export is of a part of the log
 	blobPrefix     = "blob/"
 )
 
@@ -29,6 +30,7 @@ type Archive struct {
 	r      io.ReaderAt
 	size   int64
 	note   []byte
+	scope  []byte // nil: the export is whole
 	tiles  map[place]span
 	blobs  int      // how many there are
 	first  int64    // byte where the header of the first stands
@@ -71,6 +73,14 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	c, err := ledger.ReadCheckpoint(a.note)
 	if err != nil {
 		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()}
+	}
+	at := t.tar.Offset()
+	if p, ok, err := t.next(); err == nil && ok && p.Name == partScope {
+		if a.scope, err = t.tar.Content(p); err != nil {
+			return nil, asFault(err)
+		}
+	} else { // what is wrong there, the next part says
+		t = &exportReader{tar.NewReaderAt(r, size, at)}
 	}
 	for tile := range ledger.Tiles(c.Size) {
 		p, err := t.want(tile.Path())
@@ -160,6 +170,14 @@ func blobName(d canon.Digest) string { return blobPrefix + d.String() }
 
 // Checkpoint returns the signed checkpoint.
 func (a *Archive) Checkpoint(context.Context) ([]byte, error) { return slices.Clone(a.note), nil }
+
+// Scope returns the scope of an export of a part of a log.
+func (a *Archive) Scope(context.Context) ([]byte, error) {
+	if a.scope == nil {
+		return nil, fmt.Errorf("%s: %w", partScope, fs.ErrNotExist)
+	}
+	return slices.Clone(a.scope), nil
+}
 
 // Tile returns a tile, also in its narrower forms.
 func (a *Archive) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {
@@ -254,6 +272,8 @@ type directory struct{ fsys fs.FS }
 func (d directory) Checkpoint(context.Context) ([]byte, error) {
 	return d.read(partCheckpoint, ledger.MaxCheckpoint)
 }
+
+func (d directory) Scope(context.Context) ([]byte, error) { return d.read(partScope, MaxBlob) }
 
 // Tile reads a tile. A mirror may hold a wider form of it instead.
 func (d directory) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {

@@ -32,9 +32,10 @@ const (
 
 // found is an entry that a promise asks for.
 type found struct {
-	there bool
-	index int64
-	entry ledger.Entry
+	there   bool
+	outside bool // of the scope: its leaf is there, and no more is known of it
+	index   int64
+	entry   ledger.Entry
 }
 
 func (p GivenPromise) envelope() (ledger.Envelope, error) {
@@ -88,6 +89,8 @@ func (r *replay) judgePromise(given GivenPromise) Kept {
 		k.State, k.What = PromiseWithheld, fmt.Sprintf("publish-by was %s, the log has an entry of %s and not this one", p.PublishBy, r.latest)
 	case !f.there:
 		k.State, k.What = PromiseOpen, fmt.Sprintf("publish-by is %s, the log's latest entry is of %s", p.PublishBy, r.latest)
+	case f.outside:
+		k.State, k.What = PromiseKept, fmt.Sprintf("entry %d, by its leaf; it is outside the scope", f.index)
 	case f.entry.Stream != p.Stream || f.entry.Sequence != p.Sequence || f.entry.Previous != p.Previous || f.entry.Time != p.Received:
 		return refuse("entry %d has another stream, place or time than was promised", f.index)
 	default:

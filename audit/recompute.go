@@ -332,18 +332,22 @@ func (j *job) expectation(ctx context.Context, digest canon.Digest, index int64)
 		return e, wrong("expects another challenge than the evidence was asked with")
 	}
 	for _, a := range e.Activations {
-		body, err := canon.Marshal(ledger.Enrolment{
-			Type: ledger.EnrolmentType, Node: e.Challenge.Node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: a.Verifier,
-		})
+		enrolment, err := enrolmentOf(e.Challenge.Node, a)
 		if err != nil {
 			return e, wrong("activation: %v", err)
 		}
-		in := verifier.Input{Kind: "activation", Digest: canon.Sum(body)}
+		in := verifier.Input{Kind: "activation", Digest: enrolment}
 		if err := j.standsBefore(logged{ledger.KindEnrolment, in.Digest}, in, index); err != nil {
 			return e, err
 		}
 	}
 	return e, nil
+}
+
+// enrolmentOf names the entry's body that must record an activation.
+func enrolmentOf(node string, a attest.Activation) (canon.Digest, error) {
+	body, err := canon.Marshal(ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: a.Verifier})
+	return canon.Sum(body), err
 }
 
 func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {

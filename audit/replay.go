@@ -81,6 +81,9 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 		return false, nil
 	}
 	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
+	if err := r.readScope(ctx); err != nil {
+		return false, err
+	}
 	if c.Size == 0 {
 		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: the log is empty"})
 	}
@@ -108,15 +111,17 @@ func ReplayFile(ctx context.Context, file io.ReaderAt, size int64, trust *Trust,
 
 // replay is one run of [Replay].
 type replay struct {
-	src    ledger.Source
-	trust  *Trust
-	o      Options
-	report Report
-	faults []Fault
-	keys   ledger.KeyHistory                 // that signatures are checked with: those of the log, up to where it was read
-	keyset canon.Digest                      // body of the newest keyset; zero: none yet
-	latest canon.Time                        // of any entry
-	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
+	src       ledger.Source
+	trust     *Trust
+	o         Options
+	report    Report
+	faults    []Fault
+	keys      ledger.KeyHistory                 // that signatures are checked with: those of the log, up to where it was read
+	keyset    canon.Digest                      // body of the newest keyset; zero: none yet
+	keysetsAt []int64                           // entries of the keysets
+	scope     *Scope                            // nil: the whole log
+	latest    canon.Time                        // of any entry
+	each      func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
 	history
 	roots      cache[attest.Roots]
