@@ -75,8 +75,11 @@ type log struct {
 	noHeads     bool       // no heads entries are made
 }
 
-func newLog(t testing.TB, name string) *log {
-	l := &log{t: t, name: name, now: t0, renewed: map[string]int{}, blobs: map[canon.Digest][]byte{}, tiles: map[ledger.Tile][]byte{}, streams: map[string]ledger.Tail{}}
+func newLog(t testing.TB, name string) *log { return newLogAt(t, name, t0) }
+
+// newLogAt starts a log at another time.
+func newLogAt(t testing.TB, name string, at canon.Time) *log {
+	l := &log{t: t, name: name, now: at, renewed: map[string]int{}, blobs: map[canon.Digest][]byte{}, tiles: map[ledger.Tile][]byte{}, streams: map[string]ledger.Tail{}}
 	first := ledger.Keyset{Type: ledger.KeysetType, Origin: origin, Made: l.now}
 	var signers []ledger.Signer
 	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {

@@ -244,6 +244,7 @@ func TestEARKeyElsewhere(t *testing.T) {
 		t.Errorf("key file: %v %v, want mode 600", info, err)
 	}
 	must(t, os.Remove(path))
+	l.restart()
 	_, err := n.client().EAR(t.Context(), evidence)
 	refused(t, err, 500, "internal")
 	if !strings.Contains(l.log.String(), "processes that share a database share their keys") {

@@ -276,14 +276,17 @@ func (s *Server) beginKeys(ctx context.Context, name string) error {
 	return nil
 }
 
-// firstKeys makes the keys of a log and its first entry. The keys are durable before the entry that names them; a crash
-// between the two leaves keys that nothing names.
+// firstKeys makes the keys of a log, or takes those that are there, and its first entry. The keys are durable before the
+// entry that names them; a crash between the two leaves keys that the next start takes.
 func (s *Server) firstKeys(ctx context.Context, name string) error {
 	at := s.time()
 	set := ledger.Keyset{Type: ledger.KeysetType, Origin: name, Made: at}
 	var signers []ledger.Signer
 	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
-		made, err := s.ring.Make(use)
+		made, err := s.ring.Given(use)
+		if err == nil && made == nil {
+			made, err = s.ring.Make(use)
+		}
 		if err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}

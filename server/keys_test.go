@@ -155,7 +155,12 @@ func TestRenew(t *testing.T) {
 			if _, err := os.Stat(old); err != nil {
 				t.Errorf("in the overlap: %v", err)
 			}
-			l.clock.advance(server.KeyOverlap)
+			l.rest(server.KeyOverlap)
+			l.restart()
+			if _, err := os.Stat(old); err != nil {
+				t.Errorf("in its last second: %v", err)
+			}
+			l.clock.advance(time.Second)
 			l.restart()
 			if _, err := os.Stat(old); !os.IsNotExist(err) {
 				t.Errorf("the %s key that ended is still on the disk: %v", use, err)
@@ -207,7 +212,7 @@ func TestRenewLogKey(t *testing.T) {
 	if got := signed(); !slices.Equal(got, []bool{true, true}) {
 		t.Errorf("in the overlap: %v", got)
 	}
-	l.clock.advance(server.KeyOverlap)
+	l.rest(server.KeyOverlap)
 	if got := signed(); !slices.Equal(got, []bool{true, true}) {
 		t.Errorf("in its last second: %v", got)
 	}
@@ -275,7 +280,7 @@ func TestRenewTwoProcesses(t *testing.T) {
 		t.Errorf("log %q: want one alarm", text)
 	}
 	l.audited()
-	l.clock.advance(server.KeyOverlap + time.Second)
+	l.rest(server.KeyOverlap + time.Second)
 	_, err = n.client().Challenge(t.Context(), nil)
 	refused(t, err, 500, "internal")
 	if !strings.Contains(l.log.String(), "processes that share a database share their keys") {

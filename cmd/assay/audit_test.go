@@ -149,7 +149,7 @@ func TestAudit(t *testing.T) {
 		{"trust", []string{"audit", "trust", "init", one, two, "--out", at("trust.yaml")}, 0, "", ""},
 		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "requires at least 2 arg"},
 		{"trust of one source twice", []string{"audit", "trust", "init", one, one + "/"}, 2, "", "is named twice"},
-		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: log key of " + one},
+		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: " + one + " has the log key"},
 		{"trust in a forger", []string{"audit", "trust", "init", forger, serveKeys(t, "forger"), "--out", at("forger.yaml")}, 0, "", ""},
 		{"replay", []string{"audit", "replay", at("log.tar"), "--trust", at("trust.yaml")}, 0, "\nreplayed 0 of 0, 0 differ\n", ""},
 		{"replay without trust", []string{"audit", "replay", at("log.tar")}, 3, "\nreplayed 0 of 0, 0 differ\n", "hint: to know whose log this is"},

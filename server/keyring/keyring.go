@@ -241,6 +241,36 @@ func fromPrivate(private crypto.PrivateKey) (*Key, error) {
 	return newKey(signer)
 }
 
+// Given returns the one key of a use that lies in the folder, of a log that has named none yet: somebody put it there, or a
+// first start was cut off. Without: nil. Of several, none is the one that is meant.
+func (r *Ring) Given(use string) (*Key, error) {
+	if r.config.Tokens[use] != "" {
+		return nil, nil
+	}
+	all, err := Files(r.config.Dir)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(f File) bool { return f.Use != use })
+	switch {
+	case len(all) == 0:
+		return nil, nil
+	case len(all) > 1:
+		return nil, fmt.Errorf("keys: %d %s keys in %s, and the log is empty: leave the one that it shall have", len(all), use, r.config.Dir)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k, err := r.open(filepath.Base(all[0].Path))
+	if err == nil {
+		err = checkUse(use, k.public)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keys: %s: %w", all[0].Path, err)
+	}
+	r.held[fileName(use, k.ID())] = k
+	return k, nil
+}
+
 // LoadFile reads a key from a file of any name: one that no log lists, such as a witness's.
 func LoadFile(path string, s Secrets) (*Key, error) {
 	private, err := readFile(path, s.passphrases()...)
