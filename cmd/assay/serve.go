@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
 
@@ -69,8 +70,13 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	}
 	fmt.Fprintf(a.stdout, "url          %s\n", s.Origin())
 	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s)\n", s.Policy().Name, s.Policy().Digest.Short())
-	for _, vkey := range s.Keyset().LogVKeys(canon.At(a.now())) {
-		fmt.Fprintf(a.stdout, "log          %s\n", vkey)
+	keys := s.Keyset()
+	for i, vkey := range keys.LogVKeys(canon.At(a.now())) {
+		if i == 0 {
+			fmt.Fprintf(a.stdout, "log          %s\n", vkey)
+		} else {
+			fmt.Fprintf(a.stdout, "log too      %s, until %s\n", vkey, keys.Standing(ledger.UseLog, canon.At(a.now()))[i].Until)
+		}
 	}
 	if names := s.Witnesses(); len(names) > 0 {
 		fmt.Fprintf(a.stdout, "witnesses    %s\n", strings.Join(names, ", "))

@@ -24,11 +24,12 @@ const (
 	pemEncrypted = "ENCRYPTED PRIVATE KEY"
 )
 
-// Parameters of the encryption of key files: OWASP's first choice for scrypt, 128 MiB and about half a second a file.
+// Parameters of the encryption of key files: of those that the OWASP Password Storage Cheat Sheet gives for scrypt, the ones
+// that openssl reads without a further word. 16 MiB and a quarter of a second a file.
 const (
-	ScryptN     = 1 << 17
+	ScryptN     = 1 << 14
 	ScryptR     = 8
-	ScryptP     = 1
+	ScryptP     = 5
 	ScryptSalt  = 16 // bytes
 	MaxKeyFile  = 16 << 10
 	maxScrypt   = 1 << 30    // bytes of memory that a file may ask for

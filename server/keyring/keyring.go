@@ -379,10 +379,10 @@ func Files(dir string) ([]File, error) {
 	return out, nil
 }
 
-// Encrypt writes every key file of a folder anew, under the new passphrase of the secrets where they have one and else
-// under the passphrase. A file is replaced whole or not at all; whoever was interrupted runs it again. It returns the
-// files that it wrote.
-func Encrypt(dir string, s Secrets) ([]File, error) {
+// Encrypt writes key files anew, under the new passphrase of the secrets where they have one and else under the
+// passphrase. A file is replaced whole or not at all; whoever was interrupted runs it again. It returns the files that it
+// wrote.
+func Encrypt(paths []string, s Secrets) ([]string, error) {
 	phrase, err := s.newPassphrase()
 	if err == nil && phrase == nil {
 		phrase, err = s.passphrase()
@@ -393,34 +393,33 @@ func Encrypt(dir string, s Secrets) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	return rewrite(dir, s, phrase)
+	return rewrite(paths, s, phrase)
 }
 
-// Decrypt writes every encrypted key file of a folder plain, as [Encrypt] does.
-func Decrypt(dir string, s Secrets) ([]File, error) { return rewrite(dir, s, nil) }
+// Decrypt writes encrypted key files plain, as [Encrypt] does.
+func Decrypt(paths []string, s Secrets) ([]string, error) { return rewrite(paths, s, nil) }
 
-func rewrite(dir string, s Secrets, phrase *secret) (done []File, err error) {
-	files, err := Files(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		if !f.Encrypted && phrase == nil {
+func rewrite(paths []string, s Secrets, phrase *secret) (done []string, err error) {
+	for _, path := range paths {
+		block, err := readBlock(path)
+		if err != nil {
+			return done, fmt.Errorf("keys: %w", err)
+		}
+		if block.Type == pemPlain && phrase == nil {
 			continue
 		}
-		private, err := readFile(f.Path, s.passphrases()...)
+		private, err := readFile(path, s.passphrases()...)
 		if err != nil {
 			return done, fmt.Errorf("keys: %w", err)
 		}
 		text, err := encode(private, phrase)
 		if err == nil {
-			err = writeFile(f.Path, text, true)
+			err = writeFile(path, text, true)
 		}
 		if err != nil {
-			return done, fmt.Errorf("keys: %s: %w", f.Path, err)
+			return done, fmt.Errorf("keys: %s: %w", path, err)
 		}
-		f.Encrypted = phrase != nil
-		done = append(done, f)
+		done = append(done, path)
 	}
 	return done, nil
 }
