@@ -30,6 +30,7 @@ type Node struct {
 const (
 	fileNode       = "node.json"
 	fileCheckpoint = "checkpoint"         // last checkpoint note that was believed
+	fileStream     = "stream.json"        // what the node remembers of its stream
 	fileRefused    = "checkpoint.refused" // note that the log signed and that contradicts the former: proof of a fork
 )
 

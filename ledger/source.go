@@ -130,3 +130,21 @@ func readBundle(ctx context.Context, src Source, first, size int64) ([]canon.Dig
 	}
 	return commitments, nil
 }
+
+// Find looks for commitments among the leaves of a tree from an index on, as [Scan] reads them, and returns the indices of
+// those that are there.
+func Find(ctx context.Context, src Source, from int64, tree Tree, wanted []canon.Digest) (map[canon.Digest]int64, error) {
+	found, open := map[canon.Digest]int64{}, map[canon.Digest]bool{}
+	for _, c := range wanted {
+		open[c] = true
+	}
+	err := Scan(ctx, src, from, tree, func(index int64, c canon.Digest) {
+		if open[c] {
+			found[c] = index
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
