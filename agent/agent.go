@@ -63,8 +63,7 @@ type Status struct {
 	Failures  int64      // of them, without a verdict
 	Fault     string     // of the last round; empty: it ended well
 	Next      canon.Time // when the next round begins at the latest
-	Kept      int64      // promises of the log that this node saw kept
-	LogFaults int64      // that this node found in the log; see [Stream]
+	LogFaults int64      // that it found in the log, since it began; see [Stream]
 }
 
 // ErrRevoked is returned when the server no longer takes the node's credential: a person has to join the node anew.

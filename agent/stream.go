@@ -92,7 +92,6 @@ func (a *Agent) remember(change func(*Stream)) error {
 		return err
 	}
 	change(&s)
-	a.note(func(st *Status) { st.LogFaults, st.Kept = int64(len(s.Faults)), s.Kept })
 	return a.c.Store.SaveStream(s)
 }
 
@@ -100,6 +99,7 @@ func (a *Agent) remember(change func(*Stream)) error {
 func (a *Agent) accuse(s *Stream, f LogFault) {
 	f.At = canon.At(a.c.Now())
 	a.c.Logger.Error("the log is at fault", "what", f.What)
+	a.note(func(st *Status) { st.LogFaults++ })
 	if len(s.Faults) < MaxLogFaults {
 		s.Faults = append(s.Faults, f)
 	}
@@ -212,6 +212,7 @@ func (a *Agent) checkPromises(ctx context.Context, due []Held) error {
 			}
 			if _, ok := found[p.Commitment]; ok {
 				s.Kept++
+				a.c.Logger.Info("promise kept", "sequence", p.Sequence, "received", p.Received)
 				return true
 			}
 			a.accuse(s, LogFault{Promise: &h.Promise, Checkpoint: string(note), What: fmt.Sprintf(
