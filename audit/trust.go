@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -20,6 +21,10 @@ type Trust struct {
 	Type string       `json:"type"`
 	Log  string       `json:"log"`  // verifier key of the checkpoints: origin+hash+key
 	Keys []ledger.Key `json:"keys"` // all keys that sign results and promises
+
+	// Witnesses is the policy (C2SP tlog-policy) by which the auditor believes checkpoints and their times. Without one no
+	// cosignature counts: the log is held against itself, and its times are the operator's word.
+	Witnesses string `json:"witnesses,omitzero"`
 }
 
 // ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
@@ -39,7 +44,31 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	if err := t.keyset().Validate(); err != nil {
 		return Trust{}, at.Errorf("/keys", "%v", err)
 	}
+	if _, err := t.WitnessPolicy(); err != nil {
+		return Trust{}, at.Errorf("/witnesses", "%v", err)
+	}
 	return t, nil
+}
+
+// WitnessPolicy returns the policy of the trust file, or nil if it has none. One that is not for this log, or in which a
+// key of the log's operator counts, is refused.
+func (t Trust) WitnessPolicy() (*ledger.WitnessPolicy, error) {
+	if t.Witnesses == "" {
+		return nil, nil
+	}
+	p, err := ledger.ParseWitnessPolicy([]byte(t.Witnesses))
+	if err != nil {
+		return nil, err
+	}
+	var operator []ed25519.PublicKey
+	for _, k := range t.Keys {
+		if pub, err := k.Public(); err == nil {
+			if key, ok := pub.(ed25519.PublicKey); ok {
+				operator = append(operator, key)
+			}
+		}
+	}
+	return &p, p.Covers(t.Log, operator...)
 }
 
 func (t Trust) keyset() ledger.Keyset {
@@ -52,6 +81,12 @@ func (t Trust) Marshal() []byte {
 	fmt.Fprintf(&b, "type: %s\nlog: %q\nkeys:\n", t.Type, t.Log)
 	for _, k := range t.Keys {
 		fmt.Fprintf(&b, "  - use: %s\n    spki: %s\n", k.Use, base64.StdEncoding.EncodeToString(k.SPKI))
+	}
+	if t.Witnesses != "" {
+		b.WriteString("witnesses: |\n")
+		for line := range strings.Lines(strings.TrimSpace(t.Witnesses) + "\n") {
+			b.WriteString("  " + line)
+		}
 	}
 	return []byte(b.String())
 }
@@ -83,7 +118,7 @@ func TrustFrom(sources ...Told) (Trust, error) {
 			return Trust{}, fmt.Errorf("trust: sources differ: %s", d)
 		}
 	}
-	return Trust{TrustType, first.Keyset.Log, first.Keyset.Keys}, nil
+	return Trust{Type: TrustType, Log: first.Keyset.Log, Keys: first.Keyset.Keys}, nil
 }
 
 // differ says in words where two keysets differ, or returns "". Order is no difference.
