@@ -32,6 +32,7 @@ type Options struct {
 //     quorum of the trusted witnesses cosigned it, where the trust names some
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
+//   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed

@@ -24,6 +24,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
 
@@ -156,6 +157,14 @@ func (l *lab) client(credential string) *client.Client {
 func (l *lab) advance() {
 	l.t.Helper()
 	must(l.t, l.server.Advance(l.t.Context()))
+}
+
+// rest lets time pass in which the server runs and nobody asks it anything.
+func (l *lab) rest(d time.Duration) {
+	l.t.Helper()
+	l.clock.advance(ledger.HeadsWithin * time.Second)
+	l.advance()
+	l.clock.advance(d - ledger.HeadsWithin*time.Second)
 }
 
 // node is a machine that joined.

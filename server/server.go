@@ -2,8 +2,8 @@
 // all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
 //
 // One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results, attestation
-// results (ear) and their keys, metrics. The store keeps all state in one database, and whatever belongs together commits
-// together:
+// results (ear) and their keys, heads of streams, metrics. The store keeps all state in one database, and whatever belongs
+// together commits together:
 //
 //   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
 //   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.
@@ -69,6 +69,7 @@ type Server struct {
 	handler  http.Handler
 	metrics  *metrics
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
+	heads    headsCache
 
 	witnesses *Witnesses  // nil: nobody is asked to cosign
 	stall     atomic.Bool // the last try to publish found no quorum
@@ -293,6 +294,9 @@ func (s *Server) publishLoop(ctx context.Context) {
 
 // publish brings all entries that wait into the tree, and signs it.
 func (s *Server) publish(ctx context.Context) error {
+	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil {
+		return err
+	}
 	for n := integrateBatch; n == integrateBatch; {
 		var err error
 		if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
