@@ -9,6 +9,7 @@ const (
 	MaxWorkers  = 64          // goroutines that recompute
 	MaxPromises = 1024        // promises given to one replay
 	MaxSample   = 100_000     // verdicts of one sample
+	MaxPaper    = 64 << 20    // bytes of one file of a working paper
 
 	maxCachedBytes = 64 << 20 // bytes of shared inputs that a replay keeps at hand
 	maxFaultsKept  = 1 << 14  // faults that are kept to choose from
