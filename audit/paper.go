@@ -256,12 +256,19 @@ var pageTemplate = template.Must(template.New("paper").Funcs(template.FuncMap{
 // page renders the paper: one page without scripts and without anything from elsewhere.
 func (p Paper) page() ([]byte, error) {
 	var b bytes.Buffer
+	otherRoots := int64(0)
+	for _, r := range p.Replay.Roots {
+		if !r.Vendor {
+			otherRoots += r.Appraisals
+		}
+	}
 	err := pageTemplate.Execute(&b, struct {
 		Paper
-		Trials []Trial
-		Drawn  []Drawn
-		Files  struct{ JSON, Envelope string }
-	}{p, p.Challenge.Trials[:min(len(p.Challenge.Trials), maxShownTrials)], p.Sample.Drawn[:min(len(p.Sample.Drawn), maxShownVerdicts)],
+		OtherRoots int64
+		Trials     []Trial
+		Drawn      []Drawn
+		Files      struct{ JSON, Envelope string }
+	}{p, otherRoots, p.Challenge.Trials[:min(len(p.Challenge.Trials), maxShownTrials)], p.Sample.Drawn[:min(len(p.Sample.Drawn), maxShownVerdicts)],
 		struct{ JSON, Envelope string }{PaperJSON, PaperEnvelope}})
 	return b.Bytes(), err
 }
