@@ -27,6 +27,7 @@ type history struct {
 	appraisals map[canon.Digest]*appraisal
 	jobs       []*evidence // in log order
 	uncovered  uncovered
+	views      map[canon.Digest]*view // by C
 
 	wanted map[canon.Digest]*found // commitments of promises
 }
@@ -38,13 +39,14 @@ type logged struct {
 }
 
 type challenge struct {
-	index    int64
-	digest   canon.Digest // N
-	node     string
-	issued   canon.Time
-	expires  canon.Time
-	answered bool
-	by       int64 // index of the evidence, if answered
+	index      int64
+	digest     canon.Digest // N
+	node       string
+	checkpoint canon.Digest // C
+	issued     canon.Time
+	expires    canon.Time
+	answered   bool
+	by         int64 // index of the evidence, if answered
 }
 
 type evidence struct {
@@ -75,7 +77,7 @@ func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, bodies: map[canon.Digest]int64{}, policies: map[canon.Digest]*policy.Policy{},
 		items: map[logged]int64{}, challenges: map[canon.Digest]*challenge{}, nonces: map[canon.Digest]int64{},
-		evidence: map[canon.Digest]*evidence{}, appraisals: map[canon.Digest]*appraisal{}, wanted: map[canon.Digest]*found{},
+		evidence: map[canon.Digest]*evidence{}, views: map[canon.Digest]*view{}, appraisals: map[canon.Digest]*appraisal{}, wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -250,7 +252,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 		}
 	case ledger.KindChallenge:
-		err = r.learnChallenge(index, e, body)
+		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
 		err = r.learnHeads(ctx, e, body)
 	default:
@@ -277,7 +279,7 @@ func parseReferences(body []byte) (attest.References, error) {
 	return l, l.Check()
 }
 
-func (r *replay) learnChallenge(index int64, e ledger.Entry, body []byte) error {
+func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry, body []byte) error {
 	var c attest.Challenge
 	if err := canon.Unmarshal(body, &c); err != nil {
 		return wrong("challenge: %v", err)
@@ -290,7 +292,7 @@ func (r *replay) learnChallenge(index int64, e ledger.Entry, body []byte) error 
 		return wrong("the challenge %s was issued by entry %d already", n, earlier)
 	}
 	r.nonces[n] = index
-	r.challenges[e.Body] = &challenge{index: index, digest: n, node: c.Node, issued: c.Issued, expires: c.Expires}
+	r.challenges[e.Body] = &challenge{index: index, digest: n, node: c.Node, checkpoint: c.Checkpoint, issued: c.Issued, expires: c.Expires}
 	ours := func(k ledger.Key) bool { return k.Use == ledger.UseResult && slices.Equal(k.SPKI, c.ResultKey) }
 	switch {
 	case !slices.ContainsFunc(r.keys.Keys, ours):
@@ -298,7 +300,7 @@ func (r *replay) learnChallenge(index int64, e ledger.Entry, body []byte) error 
 	case c.Issued > e.Time || c.Expires < c.Issued:
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
-	return nil
+	return r.learnView(ctx, index, c.Checkpoint)
 }
 
 func (r *replay) learnEvidence(index int64, e ledger.Entry) error {

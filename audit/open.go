@@ -28,6 +28,9 @@ type Archive struct {
 	note  []byte
 	tiles map[place]span
 	blobs []namedSpan // ordered by digest
+
+	kept      map[int64]span // checkpoints of before, by size
+	keptSizes []int64        // ascending
 }
 
 type place struct {
@@ -48,8 +51,8 @@ type namedSpan struct {
 // Open reads the structure of an export of the given size in bytes. It refuses, with a [*Fault] that names the part, every
 // file that [Export] would not have written for some log; whether the contents are true, [Replay] finds.
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
-	a := &Archive{r: r, tiles: map[place]span{}}
-	t := &exportReader{tar.NewReader(r, size)}
+	a := &Archive{r: r, tiles: map[place]span{}, kept: map[int64]span{}}
+	t := &exportReader{tar: tar.NewReader(r, size)}
 	first, err := t.want(partCheckpoint)
 	if err != nil {
 		return nil, err
@@ -63,6 +66,9 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	c, err := ledger.ReadCheckpoint(a.note)
 	if err != nil {
 		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()}
+	}
+	if err := a.readKept(t, c.Size); err != nil {
+		return nil, err
 	}
 	for tile := range tilesOf(c.Size) {
 		p, err := t.want(tile.Path())
@@ -97,11 +103,58 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	}
 }
 
+// readKept reads the checkpoints of before, whatever their number.
+func (a *Archive) readKept(t *exportReader, end int64) error {
+	for {
+		p, ok, err := t.next()
+		if err != nil || !ok || !strings.HasPrefix(p.Name, keptPrefix) {
+			t.again = &answer{p, ok, err}
+			return nil
+		}
+		size, good := parseKeptName(p.Name)
+		fault := func(what string) error { return &Fault{Part: p.Name, Index: NoIndex, What: what} }
+		switch n := len(a.keptSizes); {
+		case !good || size > end:
+			return fault("want " + keptPrefix + "SIZE, of a size that the log had")
+		case n > 0 && a.keptSizes[n-1] >= size:
+			return fault("kept checkpoints are not ordered by size, each once")
+		case p.Size > ledger.MaxCheckpoint:
+			return fault(fmt.Sprintf("%d bytes, at most %d", p.Size, ledger.MaxCheckpoint))
+		}
+		data, err := t.tar.Content(p)
+		if err != nil {
+			return asFault(err)
+		}
+		switch c, err := ledger.ReadCheckpoint(data); {
+		case err != nil:
+			return fault(err.Error())
+		case c.Size != size:
+			return fault(fmt.Sprintf("a checkpoint of size %d", c.Size))
+		case !cosigned(data):
+			return fault("it bears no cosignature, and so no time")
+		}
+		a.kept[size], a.keptSizes = span{p.At, p.Size}, append(a.keptSizes, size)
+	}
+}
+
 // exportReader goes through an export part by part; what is wrong with the file is a [*Fault].
-type exportReader struct{ tar *tar.Reader }
+type exportReader struct {
+	tar   *tar.Reader
+	again *answer // of next, that was read and not used
+}
+
+type answer struct {
+	part tar.Part
+	ok   bool
+	err  error
+}
 
 // next returns the next part without its content, or false at the end of the file.
 func (t *exportReader) next() (tar.Part, bool, error) {
+	if a := t.again; a != nil {
+		t.again = nil
+		return a.part, a.ok, a.err
+	}
 	p, ok, err := t.tar.Next()
 	return p, ok, asFault(err)
 }

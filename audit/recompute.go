@@ -27,6 +27,8 @@ type result struct {
 	outcomes   counter
 	roots      []canon.Digest // one for each appraisal that was recomputed
 	answered   bool           // there is a verdict
+	times      counter        // what time.bounds says of appraisals, by status
+	untimed    counter        // why it is unknown
 }
 
 func (res *result) fault(f Fault) { res.faults = append(res.faults, f) }
@@ -62,7 +64,7 @@ func (r *replay) recompute(ctx context.Context) error {
 		wg.Go(func() {
 			for i := take(); i < len(r.jobs) && ctx.Err() == nil; i = take() {
 				j := job{replay: r, keys: keys, ev: r.jobs[i], res: &results[i]}
-				j.res.outcomes = counter{}
+				j.res.outcomes, j.res.times, j.res.untimed = counter{}, counter{}, counter{}
 				if err := j.run(ctx); err != nil {
 					cancel(err)
 					return
@@ -90,7 +92,7 @@ func (r *replay) resultKeys() (keys []crypto.PublicKey) {
 
 // merge adds up results in the order of the log.
 func (r *replay) merge(results []result) {
-	outcomes, roots := counter{}, map[canon.Digest]int64{}
+	outcomes, roots, untimed := counter{}, map[canon.Digest]int64{}, counter{}
 	var first *Fault
 	for _, res := range results {
 		r.faults = append(r.faults, res.faults...)
@@ -102,6 +104,11 @@ func (r *replay) merge(results []result) {
 		for _, d := range res.roots {
 			roots[d]++
 		}
+		r.report.Time.Affirmed += res.times[claim.Affirmed.String()]
+		r.report.Time.Contradicted += res.times[claim.Contradicted.String()]
+		for k, n := range res.untimed {
+			untimed[k] += n
+		}
 		for i := range res.differs {
 			if first == nil || res.differs[i].Index < first.Index {
 				first = &res.differs[i]
@@ -112,7 +119,7 @@ func (r *replay) merge(results []result) {
 		}
 	}
 	r.report.First = first
-	r.report.Outcomes = outcomes.list()
+	r.report.Outcomes, r.report.Time.Unknown = outcomes.list(), untimed.list()
 	for d, n := range roots {
 		r.report.Roots = append(r.report.Roots, SeenRoots{d, isVendor(d), n})
 	}
@@ -211,6 +218,9 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	if logged.AsOf < j.ev.time || logged.AsOf > a.time {
 		j.res.fault(placed(Fault{What: fmt.Sprintf("as of %s, the evidence is of %s and the entry of %s", logged.AsOf, j.ev.time, a.time)}, a.index, ledger.KindAppraisal))
+	}
+	if err := j.met(j.bounds(ctx, a, logged.AsOf), a.index, ledger.KindAppraisal); err != nil {
+		return nil, err
 	}
 	if len(logged.Rules) == 0 { // what a verifier logs where its own rules failed
 		j.res.appraisals.NotReproducible++

@@ -60,6 +60,7 @@ type Report struct {
 	Appraisals Tally        `json:"appraisals"`
 	Verdicts   Tally        `json:"verdicts"`
 	Outcomes   []KindCount  `json:"outcomes"` // of the logged verdicts
+	Time       TimeBounds   `json:"time"`     // of appraisals
 	Promises   []Kept       `json:"promises"`
 	First      *Fault       `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
 	FaultCount int64        `json:"fault_count"`
@@ -148,6 +149,9 @@ func (r Report) Text() string {
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
+	}
+	if r.Appraisals.Logged > 0 {
+		line("time", "%s", r.Time.text())
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, printable(p.Name), p.What)
