@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -42,15 +41,32 @@ type TimeBounds struct {
 	Unknown      []KindCount `json:"unknown"` // by reason
 }
 
-// always is the period in which cosignatures count: an auditor has no clock.
-var always = ledger.Period{Until: math.MaxInt64}
+// witnessed is a checkpoint with a quorum of trusted witnesses.
+type witnessed struct {
+	size        int64
+	from, until canon.Time // of the quorum: see [ledger.Cosigned]
+}
+
+// openWitnessed opens a checkpoint by the trusted keys and witnesses; nil: it is the log's and has no quorum.
+func (r *replay) openWitnessed(data []byte) (*witnessed, error) {
+	w, err := openNote(data, r.keys.Log, r.terms())
+	var q *ledger.QuorumError
+	if errors.As(err, &q) || err == nil && len(w.By) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := ledger.ReadCheckpoint(data)
+	return &witnessed{c.Size, w.From, w.Until}, err
+}
 
 // view is a checkpoint that challenges name, which is a view of the log that somebody was shown.
 type view struct {
 	index    int64 // of the first challenge that names it
 	tree     ledger.Tree
-	signed   bool             // by the log's key
-	cosigned *ledger.Cosigned // nil: no quorum, or nobody asked for one
+	signed   bool       // by the log's key
+	cosigned *witnessed // nil: no quorum, or nobody asked for one
 }
 
 // learnView reads the checkpoint that a challenge names. That the log was so at that size, [replay.checkViews] finds out.
@@ -81,15 +97,8 @@ func (r *replay) learnView(ctx context.Context, index int64, digest canon.Digest
 	case !v.signed:
 		return wrong("names a checkpoint of size %d that the log's key did not sign", c.Size)
 	}
-	if r.witnesses != nil {
-		got, err := r.witnesses.Open(data, r.keys.Log, always)
-		var q *ledger.QuorumError
-		switch {
-		case err == nil:
-			v.cosigned = &got
-		case !errors.As(err, &q):
-			return wrong("names a checkpoint: %v", err)
-		}
+	if v.cosigned, err = r.openWitnessed(data); err != nil {
+		return wrong("names a checkpoint: %v", err)
 	}
 	return nil
 }
@@ -129,45 +138,37 @@ func (r *replay) checkViews(ctx context.Context, tree ledger.Tree) error {
 }
 
 // around returns the kept checkpoints on both sides of an index that have a quorum, as far as there are any.
-func (r *replay) around(ctx context.Context, index int64) (before, after *ledger.Cosigned, err error) {
+func (r *replay) around(ctx context.Context, index int64) (before, after *witnessed, err error) {
 	keeper, ok := r.src.(ledger.Keeper)
-	if !ok || r.witnesses == nil {
+	if !ok || len(r.terms()) == 0 {
 		return nil, nil, nil
 	}
-	notes := [2][]byte{}
-	if notes[0], notes[1], err = keeper.Around(ctx, index); err != nil {
-		return nil, nil, err
+	lacks, has, err := keeper.Around(ctx, index)
+	if err == nil {
+		before, err = r.openKept(lacks)
 	}
-	var out [2]*ledger.Cosigned
-	for i, data := range notes {
-		if data == nil {
-			continue
-		}
-		if out[i], err = r.kept.get(canon.Sum(data), func() (*ledger.Cosigned, int, error) {
-			c, err := r.openKept(data)
-			return c, len(data), err
-		}); err != nil {
-			return nil, nil, err
-		}
+	if err == nil {
+		after, err = r.openKept(has)
 	}
-	return out[0], out[1], nil
+	return before, after, err
 }
 
-// openKept opens a checkpoint that the source keeps; one without a quorum is none.
-func (r *replay) openKept(data []byte) (*ledger.Cosigned, error) {
-	c, err := r.witnesses.Open(data, r.keys.Log, always)
-	var q *ledger.QuorumError
-	switch {
-	case errors.As(err, &q):
+// openKept opens a checkpoint that the source keeps.
+func (r *replay) openKept(data []byte) (*witnessed, error) {
+	if data == nil {
 		return nil, nil
-	case err != nil:
-		part := partCheckpoint
-		if kept, err := ledger.ReadCheckpoint(data); err == nil {
-			part = keptName(kept.Size)
-		}
-		return nil, &Fault{Part: part, Index: NoIndex, What: err.Error()}
 	}
-	return &c, nil
+	return r.kept.get(canon.Sum(data), func() (*witnessed, int, error) {
+		w, err := r.openWitnessed(data)
+		if err == nil {
+			return w, len(data), nil
+		}
+		part := partCheckpoint
+		if c, err := ledger.ReadCheckpoint(data); err == nil {
+			part = keptName(c.Size)
+		}
+		return nil, 0, &Fault{Part: part, Index: NoIndex, What: err.Error()}
+	})
 }
 
 // bounds judges the time of an appraisal by the checkpoints around it.
@@ -190,7 +191,7 @@ func (j *job) bounds(ctx context.Context, a *appraisal, at canon.Time) error {
 
 // judgeTime returns the reason why a time is not bracketed, or what contradicts it, or nothing: it is affirmed.
 func (j *job) judgeTime(ctx context.Context, a *appraisal, at canon.Time) (code, contradiction string, err error) {
-	if j.witnesses == nil {
+	if len(j.terms()) == 0 {
 		return boundsNoWitnesses, "", nil
 	}
 	if j.ev.challenge == nil || j.ev.challenge.checkpoint.IsZero() {
@@ -200,7 +201,7 @@ func (j *job) judgeTime(ctx context.Context, a *appraisal, at canon.Time) (code,
 	if first == nil || first.cosigned == nil {
 		return boundsNoQuorum, "", nil
 	}
-	from := first.cosigned.From
+	from := first.cosigned.from
 	if at < from-timeSlack {
 		return "", fmt.Sprintf("the challenge names a checkpoint that was cosigned at %s", from), nil
 	}
@@ -208,19 +209,19 @@ func (j *job) judgeTime(ctx context.Context, a *appraisal, at canon.Time) (code,
 	switch {
 	case err != nil:
 		return "", "", err
-	case before != nil && before.From > at+ledger.PublishWithin+timeSlack:
+	case before != nil && before.from > at+ledger.PublishWithin+timeSlack:
 		// The log published, long after T, without the entry: it was made later than it says.
-		return "", fmt.Sprintf("a checkpoint that was cosigned at %s lacks the entry", before.From), nil
+		return "", fmt.Sprintf("a checkpoint that was cosigned at %s lacks the entry", before.from), nil
 	case after == nil:
 		return boundsNotCovered, "", nil
-	case at > after.Until+timeSlack:
-		return "", fmt.Sprintf("a checkpoint that was cosigned at %s covers the entry", after.Until), nil
-	case after.Until-from <= maxWidth:
+	case at > after.until+timeSlack:
+		return "", fmt.Sprintf("a checkpoint that was cosigned at %s covers the entry", after.until), nil
+	case after.until-from <= maxWidth:
 		return "", "", nil
-	case before != nil && after.Until-before.From > ledger.PublishWithin+timeSlack:
+	case before != nil && after.until-before.from > ledger.PublishWithin+timeSlack:
 		return boundsStall, "", nil
 	}
-	return "", fmt.Sprintf("between checkpoints that were cosigned at %s and at %s: more than %d s apart", from, after.Until, maxWidth), nil
+	return "", fmt.Sprintf("between checkpoints that were cosigned at %s and at %s: more than %d s apart", from, after.until, maxWidth), nil
 }
 
 // text is the line of the report on time.

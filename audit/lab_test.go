@@ -91,7 +91,7 @@ func (l *log) trust() *audit.Trust {
 	t, err := audit.TrustFrom(audit.Told{By: "one", Keyset: l.keyset()}, audit.Told{By: "two", Keyset: l.keyset()})
 	l.must(err)
 	if len(l.witnesses) > 0 {
-		t.Witnesses = l.policy()
+		t.Witnesses = []ledger.WitnessTerm{{From: t0 - day, Policy: l.policy()}}
 	}
 	return &t
 }

@@ -100,7 +100,7 @@ func (r *replay) judgePromise(ctx context.Context, given GivenPromise) (Kept, er
 	if f.there && (f.entry.Stream != p.Stream || f.entry.Sequence != p.Sequence || f.entry.Previous != p.Previous || f.entry.Time != p.Received) {
 		return is(PromiseRefused, "entry %d has another stream, place or time than was promised", f.index)
 	}
-	if r.witnesses != nil {
+	if len(r.terms()) > 0 {
 		return r.judgeWitnessed(ctx, p, f, is)
 	}
 	switch {
@@ -114,7 +114,10 @@ func (r *replay) judgePromise(ctx context.Context, given GivenPromise) (Kept, er
 
 // judgeWitnessed judges a promise by cosigned checkpoints.
 func (r *replay) judgeWitnessed(ctx context.Context, p ledger.Promise, f *found, is func(state, format string, args ...any) (Kept, error)) (Kept, error) {
-	lacks, has := r.newest, (*ledger.Cosigned)(nil)
+	var lacks, has *witnessed
+	if w := r.report.Witnesses; len(w.By) > 0 {
+		lacks = &witnessed{r.report.Size, w.From, w.Until}
+	}
 	if f.there {
 		var err error
 		if lacks, has, err = r.around(ctx, f.index); err != nil {
@@ -123,16 +126,16 @@ func (r *replay) judgeWitnessed(ctx context.Context, p ledger.Promise, f *found,
 		}
 	}
 	switch {
-	case lacks != nil && lacks.From > p.PublishBy && f.there:
-		return is(PromiseWithheld, "publish-by was %s, the checkpoint of size %d, cosigned at %s, lacks it; entry %d came later", p.PublishBy, lacks.Size, lacks.From, f.index)
-	case lacks != nil && lacks.From > p.PublishBy:
-		return is(PromiseWithheld, "publish-by was %s, the checkpoint of size %d, cosigned at %s, lacks it", p.PublishBy, lacks.Size, lacks.From)
-	case f.there && has != nil && has.Until <= p.PublishBy:
-		return is(PromiseKept, "entry %d, in the checkpoint of size %d, cosigned at %s", f.index, has.Size, has.Until)
+	case lacks != nil && lacks.from > p.PublishBy && f.there:
+		return is(PromiseWithheld, "publish-by was %s, the checkpoint of size %d, cosigned at %s, lacks it; entry %d came later", p.PublishBy, lacks.size, lacks.from, f.index)
+	case lacks != nil && lacks.from > p.PublishBy:
+		return is(PromiseWithheld, "publish-by was %s, the checkpoint of size %d, cosigned at %s, lacks it", p.PublishBy, lacks.size, lacks.from)
+	case f.there && has != nil && has.until <= p.PublishBy:
+		return is(PromiseKept, "entry %d, in the checkpoint of size %d, cosigned at %s", f.index, has.size, has.until)
 	case f.there:
 		return is(PromiseKept, "entry %d; no cosigned checkpoint that is kept shows when it came", f.index)
 	case lacks != nil:
-		return is(PromiseOpen, "publish-by is %s, the newest checkpoint was cosigned at %s", p.PublishBy, lacks.From)
+		return is(PromiseOpen, "publish-by is %s, the newest checkpoint was cosigned at %s", p.PublishBy, lacks.from)
 	}
 	return is(PromiseOpen, "publish-by is %s, and the newest checkpoint has no quorum of witnesses", p.PublishBy)
 }

@@ -3,15 +3,12 @@ package audit
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
@@ -31,7 +28,8 @@ type Options struct {
 
 // Replay recomputes a log. It checks:
 //
-//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
+//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows; and that a
+//     quorum of the trusted witnesses cosigned it, where the trust names some
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
 //   - that heads entries commit to the streams as they stood, and that none was due and did not come
@@ -41,13 +39,13 @@ type Options struct {
 //   - every appraisal, computed again from its inputs, and that references and collateral were logged before
 //   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
 //   - the given promises
-//   - where the trust file names witnesses: that the checkpoint has their quorum, and that the time of each appraisal lies
-//     between checkpoints that they cosigned (claim time.bounds)
+//   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
+//     time.bounds)
 //   - that each checkpoint that a challenge names is one that this log had
 //
 // It does not check that the log continues one seen earlier, nor that newer collateral was at hand, nor which expectations
 // beside the challenge the server should have had, nor the build that a result names, nor that every submission has a
-// verdict: those without are counted. Without witnesses, every time is the operator's word.
+// verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
@@ -70,7 +68,7 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 	if err := r.findKeys(ctx, c); err != nil {
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
-	if err := r.openNote(note); err != nil {
+	if r.report.Witnesses, err = openNote(note, r.keys.Log, r.terms()); err != nil {
 		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
 	}
 	whole, err := r.read(ctx, c.Tree)
@@ -117,9 +115,7 @@ type replay struct {
 	keys   ledger.Keyset // that signatures are checked with: the trusted ones, else those of entry 0
 	latest canon.Time    // of any entry
 
-	witnesses *ledger.WitnessPolicy // nil: no cosignature counts
-	kept      cache[*ledger.Cosigned]
-	newest    *ledger.Cosigned // the checkpoint of the whole log; nil: no quorum was asked for
+	kept cache[*witnessed] // checkpoints of before
 
 	history
 	roots      cache[attest.Roots]
@@ -140,21 +136,26 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
-		Type: ReportType, Trust: Unanchored, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
-		Promises: []Kept{}, Faults: []Fault{}, Time: TimeBounds{Unknown: []KindCount{}},
+		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{},
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
 		r.keys = trust.keyset()
-		if p, err := trust.WitnessPolicy(); err == nil { // the reader of the file has refused any other
-			r.witnesses = p
-		}
 	}
 	if a, ok := src.(*Archive); ok {
 		r.named = a.Blobs()
 		r.used = make([]atomic.Bool, len(r.named))
 	}
 	return r
+}
+
+// terms returns the trusted witnesses.
+func (r *replay) terms() []ledger.WitnessTerm {
+	if r.trust == nil {
+		return nil
+	}
+	return r.trust.Witnesses
 }
 
 func (r *replay) fault(f Fault) { r.faults = append(r.faults, f) }
@@ -241,42 +242,6 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 		return bad(err)
 	}
 	return k, nil
-}
-
-// openNote checks that a checkpoint is signed by the log's key and, where the trust file names witnesses, by a quorum of
-// them. All of it has the one spelling that signing gives: the readers of notes elsewhere skip what they do not understand,
-// and there a changed bit would go unseen. What stands in a line of a witness that nobody named is not checked.
-func (r *replay) openNote(data []byte) error {
-	verifier, err := note.NewVerifier(r.keys.Log)
-	if err != nil {
-		return errors.New("checkpoint: no log key to check it with")
-	}
-	if _, err := ledger.OpenCheckpoint(data, verifier); err != nil {
-		return err
-	}
-	n, err := note.Open(data, note.VerifierList(verifier))
-	if err != nil || len(n.Sigs) != 1 {
-		return errors.New("checkpoint: not signed by the log's key")
-	}
-	text := n.Text + "\n"
-	for _, s := range append(n.Sigs, n.UnverifiedSigs...) {
-		sig, err := base64.StdEncoding.Strict().DecodeString(s.Base64)
-		if err != nil {
-			return errors.New("checkpoint: a signature that is no base64")
-		}
-		text += "— " + s.Name + " " + base64.StdEncoding.EncodeToString(sig) + "\n"
-	}
-	if string(data) != text {
-		return errors.New("checkpoint: holds more than the log's signature and then those of witnesses, each in its one spelling")
-	}
-	if r.witnesses == nil {
-		return nil
-	}
-	newest, err := r.witnesses.Open(data, r.keys.Log, always)
-	if err == nil {
-		r.newest = &newest
-	}
-	return err
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.

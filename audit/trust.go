@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -22,9 +21,7 @@ type Trust struct {
 	Log  string       `json:"log"`  // verifier key of the checkpoints: origin+hash+key
 	Keys []ledger.Key `json:"keys"` // all keys that sign results and promises
 
-	// Witnesses is the policy (C2SP tlog-policy) by which the auditor believes checkpoints and their times. Without one no
-	// cosignature counts: the log is held against itself, and its times are the operator's word.
-	Witnesses string `json:"witnesses,omitzero"`
+	Witnesses []ledger.WitnessTerm `json:"witnesses,omitzero"` // whose cosignatures the checkpoint must bear; absent: nobody's
 }
 
 // ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
@@ -44,31 +41,12 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	if err := t.keyset().Validate(); err != nil {
 		return Trust{}, at.Errorf("/keys", "%v", err)
 	}
-	if _, err := t.WitnessPolicy(); err != nil {
-		return Trust{}, at.Errorf("/witnesses", "%v", err)
-	}
-	return t, nil
-}
-
-// WitnessPolicy returns the policy of the trust file, or nil if it has none. One that is not for this log, or in which a
-// key of the log's operator counts, is refused.
-func (t Trust) WitnessPolicy() (*ledger.WitnessPolicy, error) {
-	if t.Witnesses == "" {
-		return nil, nil
-	}
-	p, err := ledger.ParseWitnessPolicy([]byte(t.Witnesses))
-	if err != nil {
-		return nil, err
-	}
-	var operator []ed25519.PublicKey
-	for _, k := range t.Keys {
-		if pub, err := k.Public(); err == nil {
-			if key, ok := pub.(ed25519.PublicKey); ok {
-				operator = append(operator, key)
-			}
+	for i, w := range t.Witnesses {
+		if err := w.Validate(); err != nil {
+			return Trust{}, at.Errorf(fmt.Sprintf("/witnesses/%d", i), "%v", err)
 		}
 	}
-	return &p, p.Covers(t.Log, operator...)
+	return t, nil
 }
 
 func (t Trust) keyset() ledger.Keyset {
@@ -82,11 +60,15 @@ func (t Trust) Marshal() []byte {
 	for _, k := range t.Keys {
 		fmt.Fprintf(&b, "  - use: %s\n    spki: %s\n", k.Use, base64.StdEncoding.EncodeToString(k.SPKI))
 	}
-	if t.Witnesses != "" {
-		b.WriteString("witnesses: |\n")
-		for line := range strings.Lines(strings.TrimSpace(t.Witnesses) + "\n") {
-			b.WriteString("  " + line)
+	for i, w := range t.Witnesses {
+		if i == 0 {
+			b.WriteString("witnesses:\n")
 		}
+		fmt.Fprintf(&b, "  - from: %s\n", w.From)
+		if w.Until != 0 {
+			fmt.Fprintf(&b, "    until: %s\n", w.Until)
+		}
+		fmt.Fprintf(&b, "    policy: |2\n      %s\n", strings.ReplaceAll(strings.TrimSuffix(w.Policy, "\n"), "\n", "\n      "))
 	}
 	return []byte(b.String())
 }

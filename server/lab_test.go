@@ -174,6 +174,7 @@ type node struct {
 	credential string
 	session    *agent.Session
 	device     agent.Device
+	gpus       []agent.GPUs // none on most machines
 }
 
 // join lets a machine with a chip in; change makes its platform another one.
@@ -234,7 +235,7 @@ func (n *node) challenge() client.Challenged {
 func (n *node) bundle(ch client.Challenged) ([]byte, error) {
 	b, err := agent.Collect([]agent.Device{n.device}, n.session.Keys(), ch.Challenge.Digest(), attest.Statement{
 		Type: attest.StatementType, Agent: worldAgent, BootID: "boot-1", Checkpoint: ch.Checkpoint,
-	})
+	}, n.gpus...)
 	if err != nil {
 		return nil, err
 	}
