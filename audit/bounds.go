@@ -29,7 +29,7 @@ const (
 const (
 	boundsNoWitnesses  = "no-witnesses"  // the trust file names none: time is the operator's word
 	boundsNoCheckpoint = "no-checkpoint" // the challenge names no checkpoint
-	boundsNoQuorum     = "no-quorum"     // the checkpoint that the challenge names has no quorum of the trust file's witnesses
+	boundsNoQuorum     = "no-quorum"     // a checkpoint of the bracket has no quorum of the trust file's witnesses
 	boundsNotCovered   = "not-covered"   // no checkpoint with a quorum covers the entry, or the source keeps none
 	boundsStall        = "stall"         // publishing stood still over the entry
 )
@@ -137,7 +137,11 @@ func (r *replay) checkViews(ctx context.Context, tree ledger.Tree) error {
 	})
 }
 
-// around returns the kept checkpoints on both sides of an index that have a quorum, as far as there are any.
+// errNoQuorum says that a kept checkpoint has no quorum of the trusted witnesses.
+var errNoQuorum = errors.New("no quorum")
+
+// around returns the kept checkpoints on both sides of an index, as far as there are any. One without a quorum is
+// errNoQuorum: it tells nothing, and what is kept beyond it tells too little.
 func (r *replay) around(ctx context.Context, index int64) (before, after *witnessed, err error) {
 	keeper, ok := r.src.(ledger.Keeper)
 	if !ok || len(r.terms()) == 0 {
@@ -160,7 +164,10 @@ func (r *replay) openKept(data []byte) (*witnessed, error) {
 	}
 	return r.kept.get(canon.Sum(data), func() (*witnessed, int, error) {
 		w, err := r.openWitnessed(data)
-		if err == nil {
+		switch {
+		case err == nil && w == nil:
+			return nil, 0, errNoQuorum
+		case err == nil:
 			return w, len(data), nil
 		}
 		part := partCheckpoint
@@ -207,6 +214,8 @@ func (j *job) judgeTime(ctx context.Context, a *appraisal, at canon.Time) (code,
 	}
 	before, after, err := j.around(ctx, a.index)
 	switch {
+	case errors.Is(err, errNoQuorum):
+		return boundsNoQuorum, "", nil
 	case err != nil:
 		return "", "", err
 	case before != nil && before.from > at+ledger.PublishWithin+timeSlack:

@@ -120,7 +120,7 @@ func (r *replay) judgeWitnessed(ctx context.Context, p ledger.Promise, f *found,
 	}
 	if f.there {
 		var err error
-		if lacks, has, err = r.around(ctx, f.index); err != nil {
+		if lacks, has, err = r.around(ctx, f.index); err != nil && !errors.Is(err, errNoQuorum) {
 			k, _ := is(PromiseOpen, "the checkpoints around entry %d cannot be read", f.index)
 			return k, err
 		}
