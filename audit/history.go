@@ -30,6 +30,7 @@ type history struct {
 	verdicts    rows[verdictRow]
 	again       *reader
 	uncovered   uncovered
+	views       map[canon.Digest]*view // by C
 
 	wanted map[canon.Digest]*found // commitments of promises
 }
@@ -41,12 +42,13 @@ type logged struct {
 }
 
 type challenge struct {
-	index   int64
-	body    canon.Digest
-	digest  canon.Digest // N
-	node    string
-	issued  canon.Time
-	expires canon.Time
+	index      int64
+	body       canon.Digest
+	digest     canon.Digest // N
+	node       string
+	checkpoint canon.Digest // C
+	issued     canon.Time
+	expires    canon.Time
 }
 
 type evidence struct {
@@ -75,7 +77,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, views: map[canon.Digest]*view{}, wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -319,7 +321,7 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 	case c.Issued > e.Time || c.Expires < c.Issued:
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
-	return nil
+	return r.learnView(ctx, index, c.Checkpoint)
 }
 
 func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry) error {

@@ -54,6 +54,7 @@ type Report struct {
 	Size       int64        `json:"size"` // entries, as the checkpoint says
 	Root       canon.Digest `json:"root,omitzero"`
 	Scope      *Scoped      `json:"scope,omitzero"` // absent: the whole log
+	Witnesses  Witnessing   `json:"witnesses"`      // of the checkpoint
 	Keys       []SeenKey    `json:"keys"`           // that the log shows
 	Roots      []SeenRoots  `json:"roots"`          // root sets that appraisals were made under
 	Entries    []KindCount  `json:"entries"`        // that were read, by kind
@@ -61,6 +62,7 @@ type Report struct {
 	Appraisals Tally        `json:"appraisals"`
 	Verdicts   Tally        `json:"verdicts"`
 	Outcomes   []KindCount  `json:"outcomes"` // of the logged verdicts
+	Time       TimeBounds   `json:"time"`     // of appraisals
 	Promises   []Kept       `json:"promises"`
 	First      *Fault       `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
 	FaultCount int64        `json:"fault_count"`
@@ -141,6 +143,7 @@ func (r Report) Text() string {
 		line("scope", "%s: %d of %d entries; the others are leaves that nobody opened, and whether more of them match, the log's owner alone can say", Printable(s.Criteria.String()), s.Entries, r.Size)
 	}
 	line("trust", "%s", r.Trust)
+	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
 		line("key", "%s %s", k.Fingerprint, k.Use)
 	}
@@ -152,6 +155,9 @@ func (r Report) Text() string {
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
+	}
+	if r.Appraisals.Logged > 0 {
+		line("time", "%s", r.Time.text())
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
