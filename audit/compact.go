@@ -225,7 +225,7 @@ func (r *replay) challengeAt(ctx context.Context, index int64, e ledger.Entry) (
 	if err != nil {
 		return nil, nil
 	}
-	return &challenge{index: index, body: e.Body, digest: c.Digest(), node: c.Node, issued: c.Issued, expires: c.Expires}, nil
+	return &challenge{index: index, body: e.Body, digest: c.Digest(), node: c.Node, checkpoint: c.Checkpoint, issued: c.Issued, expires: c.Expires}, nil
 }
 
 // issued returns the index of the challenge entry that has an N, if there is one.

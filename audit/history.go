@@ -30,6 +30,7 @@ type history struct {
 	verdicts    rows[verdictRow]
 	again       *reader
 	uncovered   uncovered
+	views       map[canon.Digest]*view // by C
 
 	wanted map[canon.Digest]*found // commitments of promises
 }
@@ -41,12 +42,13 @@ type logged struct {
 }
 
 type challenge struct {
-	index   int64
-	body    canon.Digest
-	digest  canon.Digest // N
-	node    string
-	issued  canon.Time
-	expires canon.Time
+	index      int64
+	body       canon.Digest
+	digest     canon.Digest // N
+	node       string
+	checkpoint canon.Digest // C
+	issued     canon.Time
+	expires    canon.Time
 }
 
 type evidence struct {
@@ -75,7 +77,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, views: map[canon.Digest]*view{}, wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -134,6 +136,9 @@ func (a *attentive) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
 
 // visit reads one entry. Only a source that could not tell is an error.
 func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest) error {
+	if r.outside(index, commitment) {
+		return nil
+	}
 	part := fmt.Sprintf("entry %d", index)
 	opening, err := r.blob(ctx, commitment)
 	var f *Fault
@@ -159,8 +164,10 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		r.each(index, e)
 	}
 	r.latest = max(r.latest, e.Time)
-	r.expectHeads(index, e)
-	tail, err := r.tails[e.Stream].Extend(e)
+	if r.scope == nil {
+		r.expectHeads(index, e)
+	}
+	tail, err := r.extend(r.tails[e.Stream], e)
 	if err != nil {
 		fault("%v", err)
 		data, err := e.Canonical()
@@ -171,7 +178,7 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	}
 	r.tails[e.Stream] = tail
 	if w, ok := r.wanted[commitment]; ok {
-		*w = found{true, index, e}
+		*w = found{there: true, index: index, entry: e}
 	}
 	if (index == 0) != (e.Kind == ledger.KindKeyset) {
 		fault("the keyset is entry 0 and stands nowhere else")
@@ -314,10 +321,13 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 	case c.Issued > e.Time || c.Expires < c.Issued:
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
-	return nil
+	return r.learnView(ctx, index, c.Checkpoint)
 }
 
 func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry) error {
+	if err := r.record(r.checkScope(index, e), index, e.Kind); err != nil {
+		return err
+	}
 	s := submission{index: index, challenge: NoIndex, first: noRow, last: noRow}
 	known, err := r.submissionOf(ctx, e.Body)
 	if err != nil {

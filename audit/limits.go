@@ -4,12 +4,13 @@ import "github.com/assay-network/assay/internal/tar"
 
 // Limits on what is read.
 const (
-	MaxBlob     = tar.MaxPart // bytes of one blob: larger than an envelope, a bundle or a revocation list may be
-	MaxFaults   = 100         // faults that a report lists; the rest is counted
-	MaxWorkers  = 64          // goroutines that recompute
-	MaxPromises = 1024        // promises given to one replay
-	MaxSample   = 100_000     // verdicts of one sample
-	MaxPaper    = 64 << 20    // bytes of one file of a working paper
+	MaxBlob       = tar.MaxPart // bytes of one blob: larger than an envelope, a bundle or a revocation list may be
+	MaxFaults     = 100         // faults that a report lists; the rest is counted
+	MaxWorkers    = 64          // goroutines that recompute
+	MaxPromises   = 1024        // promises given to one replay
+	MaxSample     = 100_000     // verdicts of one sample
+	MaxPaper      = 64 << 20    // bytes of one file of a working paper
+	MaxScopeNodes = 1024        // nodes that one scope names
 
 	maxCachedBytes = 64 << 20 // bytes of shared inputs that a replay keeps at hand
 	maxFaultsKept  = 1 << 14  // faults that are kept to choose from

@@ -27,7 +27,11 @@ type result struct {
 	outcomes   counter
 	roots      []canon.Digest // one for each appraisal that was recomputed
 	answered   bool           // there is a verdict
+	times      counter        // what time.bounds says of appraisals, by status
+	untimed    counter        // why it is unknown
 }
+
+func newResult() *result { return &result{outcomes: counter{}, times: counter{}, untimed: counter{}} }
 
 func (res *result) fault(f Fault) { res.faults = append(res.faults, f) }
 
@@ -67,8 +71,8 @@ func (r *replay) recompute(ctx context.Context) error {
 				for i := take(); i < len(results) && ctx.Err() == nil; i = take() {
 					ev, err := r.evidenceAt(ctx, first+from+i)
 					if err == nil {
+						results[i] = *newResult()
 						j := job{replay: r, keys: keys, ev: ev, res: &results[i]}
-						j.res.outcomes = counter{}
 						err = j.run(ctx)
 					}
 					if err != nil {
@@ -106,11 +110,12 @@ func (r *replay) resultKeys() (keys []crypto.PublicKey) {
 // sum is what results come to, added up in the order of the log.
 type sum struct {
 	outcomes counter
+	untimed  counter
 	roots    map[canon.Digest]int64
 	first    *Fault
 }
 
-func newSum() *sum { return &sum{counter{}, map[canon.Digest]int64{}, nil} }
+func newSum() *sum { return &sum{counter{}, counter{}, map[canon.Digest]int64{}, nil} }
 
 func (r *replay) add(s *sum, res result) {
 	for _, f := range res.faults {
@@ -124,6 +129,11 @@ func (r *replay) add(s *sum, res result) {
 	for _, d := range res.roots {
 		s.roots[d]++
 	}
+	r.report.Time.Affirmed += res.times[claim.Affirmed.String()]
+	r.report.Time.Contradicted += res.times[claim.Contradicted.String()]
+	for k, n := range res.untimed {
+		s.untimed[k] += n
+	}
 	for i := range res.differs {
 		if s.first == nil || res.differs[i].Index < s.first.Index {
 			s.first = &res.differs[i]
@@ -136,7 +146,7 @@ func (r *replay) add(s *sum, res result) {
 
 func (r *replay) addUp(s *sum) {
 	r.report.First = s.first
-	r.report.Outcomes = s.outcomes.list()
+	r.report.Outcomes, r.report.Time.Unknown = s.outcomes.list(), s.untimed.list()
 	for d, n := range s.roots {
 		r.report.Roots = append(r.report.Roots, SeenRoots{d, isVendor(d), n})
 	}
@@ -235,6 +245,9 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	if logged.AsOf < j.ev.time || logged.AsOf > a.time {
 		j.res.fault(placed(Fault{What: fmt.Sprintf("as of %s, the evidence is of %s and the entry of %s", logged.AsOf, j.ev.time, a.time)}, a.index, ledger.KindAppraisal))
+	}
+	if err := j.met(j.bounds(ctx, a, logged.AsOf), a.index, ledger.KindAppraisal); err != nil {
+		return nil, err
 	}
 	if len(logged.Rules) == 0 { // what a verifier logs where its own rules failed
 		j.res.appraisals.NotReproducible++
@@ -344,18 +357,22 @@ func (j *job) expectation(ctx context.Context, digest canon.Digest, index int64)
 		return e, wrong("expects another challenge than the evidence was asked with")
 	}
 	for _, a := range e.Activations {
-		body, err := canon.Marshal(ledger.Enrolment{
-			Type: ledger.EnrolmentType, Node: e.Challenge.Node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: a.Verifier,
-		})
+		enrolment, err := enrolmentOf(e.Challenge.Node, a)
 		if err != nil {
 			return e, wrong("activation: %v", err)
 		}
-		in := verifier.Input{Kind: "activation", Digest: canon.Sum(body)}
+		in := verifier.Input{Kind: "activation", Digest: enrolment}
 		if err := j.standsBefore(logged{ledger.KindEnrolment, in.Digest}, in, index); err != nil {
 			return e, err
 		}
 	}
 	return e, nil
+}
+
+// enrolmentOf names the entry's body that must record an activation.
+func enrolmentOf(node string, a attest.Activation) (canon.Digest, error) {
+	body, err := canon.Marshal(ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: a.Verifier})
+	return canon.Sum(body), err
 }
 
 func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {

@@ -3,14 +3,11 @@ package audit
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
@@ -30,7 +27,8 @@ type Options struct {
 
 // Replay recomputes a log. It checks:
 //
-//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
+//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows; and that a
+//     quorum of the trusted witnesses cosigned it, where the trust names some
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
 //   - that heads entries commit to the streams as they stood, and that none was due and did not come
@@ -40,10 +38,13 @@ type Options struct {
 //   - every appraisal, computed again from its inputs, and that references and collateral were logged before
 //   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
 //   - the given promises
+//   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
+//     time.bounds)
+//   - that each checkpoint that a challenge names is one that this log had
 //
-// It does not check witnesses, nor that the log continues one seen earlier, nor instants against any other clock than the
-// server's, nor that newer collateral was at hand, nor which expectations beside the challenge the server should have had,
-// nor the build that a result names, nor that every submission has a verdict: those without are counted.
+// It does not check that the log continues one seen earlier, nor that newer collateral was at hand, nor which expectations
+// beside the challenge the server should have had, nor the build that a result names, nor that every submission has a
+// verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
@@ -60,7 +61,9 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 		if err := r.findUnnamed(); err != nil {
 			return Report{}, fmt.Errorf("replay: %w", err)
 		}
-		r.judgePromises()
+		if err := r.judgePromises(ctx); err != nil {
+			return Report{}, fmt.Errorf("replay: %w", err)
+		}
 	}
 	return r.conclude(), nil
 }
@@ -82,13 +85,20 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 		return false, nil
 	}
 	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
+	if err := r.readScope(ctx); err != nil {
+		return false, err
+	}
 	if err := r.findKeys(ctx, c); err != nil {
 		return false, err
 	}
-	if err := openNote(note, r.keys.Log); err != nil {
+	if r.report.Witnesses, err = openNote(note, r.keys.Log, r.terms()); err != nil {
 		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
 	}
-	return r.read(ctx, c.Tree)
+	whole, err = r.read(ctx, c.Tree)
+	if err == nil && whole {
+		err = r.checkViews(ctx, c.Tree)
+	}
+	return whole, err
 }
 
 // ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
@@ -114,8 +124,11 @@ type replay struct {
 	report Report
 	faults []Fault
 	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
+	scope  *Scope                            // nil: the whole log
 	latest canon.Time                        // of any entry
 	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
+
+	kept cache[*witnessed] // checkpoints of before
 
 	history
 	roots      cache[attest.Roots]
@@ -135,8 +148,8 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
-		Type: ReportType, Trust: Unanchored, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
-		Promises: []Kept{}, Faults: []Fault{},
+		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{},
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
@@ -147,6 +160,14 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		r.src = r.noted
 	}
 	return r
+}
+
+// terms returns the trusted witnesses.
+func (r *replay) terms() []ledger.WitnessTerm {
+	if r.trust == nil {
+		return nil
+	}
+	return r.trust.Witnesses
 }
 
 // fault keeps a fault. Of very many it counts all and keeps those that the report lists.
@@ -256,27 +277,6 @@ func firstKeyset(ctx context.Context, src ledger.Source, size int64) (ledger.Key
 		return bad(err)
 	}
 	return k, nil
-}
-
-// openNote checks that a checkpoint is signed by the log's key and by nobody else, in the one spelling that signing gives:
-// the readers of notes elsewhere skip what they do not understand, and there a changed bit would go unseen.
-func openNote(data []byte, vkey string) error {
-	verifier, err := note.NewVerifier(vkey)
-	if err != nil {
-		return errors.New("checkpoint: no log key to check it with")
-	}
-	if _, err := ledger.OpenCheckpoint(data, verifier); err != nil {
-		return err
-	}
-	n, err := note.Open(data, note.VerifierList(verifier))
-	if err != nil || len(n.Sigs) != 1 {
-		return errors.New("checkpoint: not signed by the log's key")
-	}
-	sig, err := base64.StdEncoding.Strict().DecodeString(n.Sigs[0].Base64)
-	if err != nil || string(data) != n.Text+"\n— "+n.Sigs[0].Name+" "+base64.StdEncoding.EncodeToString(sig)+"\n" {
-		return errors.New("checkpoint: holds more than the log's own signature in its one spelling")
-	}
-	return nil
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.

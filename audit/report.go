@@ -53,13 +53,16 @@ type Report struct {
 	Origin     string       `json:"origin"`
 	Size       int64        `json:"size"` // entries, as the checkpoint says
 	Root       canon.Digest `json:"root,omitzero"`
-	Keys       []SeenKey    `json:"keys"`       // that the log shows
-	Roots      []SeenRoots  `json:"roots"`      // root sets that appraisals were made under
-	Entries    []KindCount  `json:"entries"`    // that were read, by kind
-	Unanswered int64        `json:"unanswered"` // evidence without a verdict
+	Scope      *Scoped      `json:"scope,omitzero"` // absent: the whole log
+	Witnesses  Witnessing   `json:"witnesses"`      // of the checkpoint
+	Keys       []SeenKey    `json:"keys"`           // that the log shows
+	Roots      []SeenRoots  `json:"roots"`          // root sets that appraisals were made under
+	Entries    []KindCount  `json:"entries"`        // that were read, by kind
+	Unanswered int64        `json:"unanswered"`     // evidence without a verdict
 	Appraisals Tally        `json:"appraisals"`
 	Verdicts   Tally        `json:"verdicts"`
 	Outcomes   []KindCount  `json:"outcomes"` // of the logged verdicts
+	Time       TimeBounds   `json:"time"`     // of appraisals
 	Promises   []Kept       `json:"promises"`
 	First      *Fault       `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
 	FaultCount int64        `json:"fault_count"`
@@ -128,15 +131,19 @@ func (r Report) Text() string {
 	}
 	switch r.Outcome {
 	case Equal:
-		line("replay", "equal: every appraisal and verdict follows from its logged inputs")
+		line("replay", "equal%s: every appraisal and verdict follows from its logged inputs", r.within())
 	case NotAnchored:
-		line("replay", "equal, but undecided: %s", r.undecided())
+		line("replay", "equal%s, but undecided: %s", r.within(), r.undecided())
 	default:
 		line("replay", "fault: %s", counted(r.FaultCount, "fault"))
 	}
 	line("log", "%s", Printable(r.Origin))
 	line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	if s := r.Scope; s != nil {
+		line("scope", "%s: %d of %d entries; the others are leaves that nobody opened, and whether more of them match, the log's owner alone can say", Printable(s.Criteria.String()), s.Entries, r.Size)
+	}
 	line("trust", "%s", r.Trust)
+	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
 		line("key", "%s %s", k.Fingerprint, k.Use)
 	}
@@ -148,6 +155,9 @@ func (r Report) Text() string {
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
+	}
+	if r.Appraisals.Logged > 0 {
+		line("time", "%s", r.Time.text())
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
@@ -171,6 +181,14 @@ func (r Report) Text() string {
 	fmt.Fprintf(&b, "replayed %d of %d, %d differ\n", r.Appraisals.Replayed+r.Verdicts.Replayed,
 		r.Appraisals.Logged+r.Verdicts.Logged, r.Appraisals.Differ+r.Verdicts.Differ)
 	return b.String()
+}
+
+// within says what an outcome holds for, where it is not the whole log.
+func (r Report) within() string {
+	if r.Scope != nil {
+		return " within a scope"
+	}
+	return ""
 }
 
 // undecided says why an equal replay does not pass.

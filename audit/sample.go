@@ -245,7 +245,7 @@ func (g *Reading) replayOne(ctx context.Context, o *opened) (result, error) {
 	ev, a := *o.ev, *o.appraisal
 	a.verdicts = []verdict{o.verdict}
 	ev.appraisals = []*appraisal{&a}
-	res := result{outcomes: counter{}}
+	res := *newResult()
 	j := job{replay: g.replay, keys: g.results, ev: &ev, res: &res}
 	err := j.run(ctx)
 	var f *Fault

@@ -23,7 +23,7 @@ type Pull struct {
 	Dir  string        // is made if need be
 	Have ledger.Source // reads Dir
 	Last []byte        // newest checkpoint note that was believed; nil: the folder's, if it has one
-	Log  string        // verifier key of the log
+	Logs []string      // verifier keys of the log, of which one is enough
 	// Names returns the blobs that an entry's body names beside itself; src has the body.
 	Names    func(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error)
 	Progress func(stage string, done, total int64) // may be nil. Stages are "tiles" and "entries"
@@ -70,7 +70,7 @@ func (p Pull) Run(ctx context.Context) (Pulled, error) {
 	if err != nil {
 		return Pulled{}, fmt.Errorf("pull: checkpoint: %w", err)
 	}
-	cosigned, err := ledger.Follower{Log: p.Log}.Follow(ctx, p.From, last, next, 0)
+	cosigned, err := ledger.Follower{Logs: p.Logs}.Follow(ctx, p.From, last, next, 0)
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {
 		return Pulled{}, errors.Join(fmt.Errorf("pull: %w", err), keepFork(p.Dir, fork))

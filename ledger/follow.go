@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/assay-network/assay/internal/canon"
 )
 
@@ -25,7 +23,7 @@ func (f *Fork) Unwrap() error { return f.Reason }
 // Follower is how one reader believes one log: each checkpoint continues the last one that it believed, and has the quorum
 // that this reader asks for.
 type Follower struct {
-	Log       string         // verifier key
+	Logs      []string       // verifier keys of the log, of which one is enough
 	Witnesses *WitnessPolicy // nil: no cosignatures are asked for, and no times come of them
 }
 
@@ -38,16 +36,12 @@ func (f Follower) Follow(ctx context.Context, src Source, last, next []byte, unt
 	if len(next) == 0 {
 		return Cosigned{}, errors.New("checkpoint: none came, although the log has shown one before")
 	}
-	key, err := note.NewVerifier(f.Log)
-	if err != nil {
-		return Cosigned{}, fmt.Errorf("log key: %w", err)
-	}
-	to, err := OpenCheckpoint(next, key)
+	to, err := openAny(next, f.Logs)
 	if err != nil {
 		return Cosigned{}, err
 	}
 	if len(last) > 0 && !bytes.Equal(last, next) {
-		from, err := OpenCheckpoint(last, key)
+		from, err := openAny(last, f.Logs)
 		if err != nil {
 			return Cosigned{}, fmt.Errorf("last checkpoint that was believed: %w", err)
 		}
@@ -62,7 +56,7 @@ func (f Follower) Follow(ctx context.Context, src Source, last, next []byte, unt
 	if f.Witnesses == nil {
 		return Cosigned{Checkpoint: to}, nil
 	}
-	return f.Witnesses.Open(next, f.Log, Period{Until: until})
+	return f.Witnesses.Open(next, f.Logs, Period{Until: until})
 }
 
 func continues(ctx context.Context, src Source, from, to Checkpoint) error {

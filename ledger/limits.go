@@ -16,4 +16,5 @@ const (
 
 	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy
 	MaxWitnesses     = 32       // logs, witnesses, groups of a policy, each
+	MaxAddCheckpoint = 20 << 10 // bytes of a request to a witness: a checkpoint and a proof
 )

@@ -178,28 +178,30 @@ func ParseWitnessPolicy(text []byte) (WitnessPolicy, error) {
 // Witnesses returns all witnesses, in the order of the file.
 func (p WitnessPolicy) Witnesses() []Witness { return p.witnesses }
 
-// Covers checks that a policy can speak for the log with a verifier key: the policy names no log or this one, and the
-// quorum can be had without the keys that the log's operator holds, whose cosignatures count for nothing.
-func (p WitnessPolicy) Covers(log string, operator ...ed25519.PublicKey) error {
-	origin, key, err := ParseLogVKey(log)
-	if err != nil {
-		return err
+// Covers checks that a policy can speak for the log with the given verifier keys: it names no log, or one of them, and no
+// witness of it has a key that the log's operator holds. Such a witness would count for nothing.
+func (p WitnessPolicy) Covers(logs []string, operator ...ed25519.PublicKey) error {
+	own := slices.Clone(operator)
+	for _, l := range logs {
+		_, key, err := ParseLogVKey(l)
+		if err != nil {
+			return err
+		}
+		own = append(own, key)
 	}
-	if !p.accepts(log) {
-		return fmt.Errorf("witness policy: it is not for the log %q with the key %s", origin, log)
+	if !p.accepts(logs) {
+		return fmt.Errorf("witness policy: not for the log with the key %.400s", strings.Join(logs, ", "))
 	}
 	for _, w := range p.witnesses {
-		for _, k := range append([]ed25519.PublicKey{key}, operator...) {
-			if bytes.Equal(w.Key, k) {
-				return fmt.Errorf("witness policy: witness %s has a key of the log's operator: it counts for nothing", w.Name)
-			}
+		if slices.ContainsFunc(own, func(k ed25519.PublicKey) bool { return bytes.Equal(k, w.Key) }) {
+			return fmt.Errorf("witness policy: witness %s has a key of the log's operator: it counts for nothing", w.Name)
 		}
 	}
 	return nil
 }
 
-func (p WitnessPolicy) accepts(log string) bool {
-	return len(p.logs) == 0 || slices.Contains(p.logs, log)
+func (p WitnessPolicy) accepts(logs []string) bool {
+	return len(p.logs) == 0 || slices.ContainsFunc(logs, func(l string) bool { return slices.Contains(p.logs, l) })
 }
 
 // Period is a span of time. Both bounds belong to it.
@@ -214,7 +216,7 @@ type Cosignature struct {
 	Time    canon.Time
 }
 
-// Cosigned is a checkpoint with a quorum of cosignatures. There is no other way to get one than [WitnessPolicy.Open].
+// Cosigned is a checkpoint with a quorum of cosignatures. It comes of [WitnessPolicy.Open].
 type Cosigned struct {
 	Checkpoint
 	By []Cosignature // that count, in the order of the policy
@@ -233,7 +235,7 @@ type QuorumError struct {
 	By     []Cosignature // that count
 	Out    []Cosignature // of witnesses of the policy, made outside the period that was asked about
 	Period Period        // that was asked about
-	Others []string      // names of keys that the policy does not know, as the note says them
+	Others []string      // names of keys that neither the policy knows nor the log has, as the note says them
 }
 
 func (e *QuorumError) Error() string {
@@ -258,38 +260,57 @@ func names(by []Cosignature) string {
 	return strings.Join(out, ", ")
 }
 
-// Open reads a checkpoint that is signed by a log and cosigned by a quorum. Only cosignatures made within the period
-// count. A checkpoint of the log without a quorum is a *[QuorumError]; a cosignature that claims to be a witness's and
-// does not verify is an error however many others there are. It does not check that the checkpoint continues an earlier
-// one: see [Follower].
-func (p WitnessPolicy) Open(data []byte, log string, within Period) (Cosigned, error) {
-	if !p.accepts(log) {
-		return Cosigned{}, fmt.Errorf("checkpoint: the witness policy is not for the log key %.200s", log)
-	}
-	_, logKey, err := ParseLogVKey(log)
-	if err != nil {
+// Open reads a checkpoint that is signed by a log, under one of its verifier keys, and cosigned by a quorum. Only
+// cosignatures made within the period count. A checkpoint of the log without a quorum is a *[QuorumError]; a cosignature
+// that claims to be a witness's and does not verify is an error however many others there are. It does not check that the
+// checkpoint continues an earlier one: see [Follower].
+func (p WitnessPolicy) Open(data []byte, logs []string, within Period) (Cosigned, error) {
+	if _, err := openAny(data, logs); err != nil {
 		return Cosigned{}, err
 	}
-	verifier, err := note.NewVerifier(log)
-	if err != nil {
-		return Cosigned{}, fmt.Errorf("log key: %w", err)
-	}
-	c, err := OpenCheckpoint(data, verifier)
-	if err != nil {
+	if err := p.Covers(logs); err != nil {
 		return Cosigned{}, err
 	}
-	known := []note.Verifier{verifier}
-	for _, w := range p.witnesses {
-		if !bytes.Equal(w.Key, logKey) {
-			known = append(known, cosignatureVerifier{w})
+	return p.ReadCosigned(data, within)
+}
+
+// openAny is [OpenCheckpoint] for a log that has several keys.
+func openAny(data []byte, logs []string) (c Checkpoint, err error) {
+	err = errors.New("checkpoint: no log key to check it with")
+	for _, l := range logs {
+		key, keyErr := note.NewVerifier(l)
+		if keyErr != nil {
+			return Checkpoint{}, fmt.Errorf("log key: %w", keyErr)
 		}
+		if c, err = OpenCheckpoint(data, key); err == nil {
+			return c, nil
+		}
+	}
+	return Checkpoint{}, err
+}
+
+// ReadCosigned is [WitnessPolicy.Open] without a look at the log's signature: it is for the log itself.
+func (p WitnessPolicy) ReadCosigned(data []byte, within Period) (Cosigned, error) {
+	if len(data) > MaxCheckpoint {
+		return Cosigned{}, fmt.Errorf("checkpoint: %d bytes, at most %d", len(data), MaxCheckpoint)
+	}
+	c, err := ReadCheckpoint(data)
+	if err != nil {
+		return Cosigned{}, err
+	}
+	var known []note.Verifier
+	for _, w := range p.witnesses {
+		known = append(known, cosignatureVerifier{w})
 	}
 	n, err := note.Open(data, note.VerifierList(known...))
 	var invalid *note.InvalidSignatureError
-	if errors.As(err, &invalid) {
+	var nobody *note.UnverifiedNoteError
+	switch {
+	case errors.As(err, &nobody):
+		n = nobody.Note
+	case errors.As(err, &invalid):
 		return Cosigned{}, fmt.Errorf("checkpoint of size %d of %q: the cosignature of %.80q does not verify", c.Size, c.Origin, invalid.Name)
-	}
-	if err != nil {
+	case err != nil:
 		return Cosigned{}, fmt.Errorf("checkpoint of %q: %w", c.Origin, err)
 	}
 	times := make([]canon.Time, len(p.witnesses)) // zero: none that counts
@@ -309,7 +330,9 @@ func (p WitnessPolicy) Open(data []byte, log string, within Period) (Cosigned, e
 		}
 	}
 	for _, s := range n.UnverifiedSigs {
-		missing.Others = append(missing.Others, s.Name)
+		if s.Name != c.Origin {
+			missing.Others = append(missing.Others, s.Name)
+		}
 	}
 	out := Cosigned{Checkpoint: c, By: missing.By}
 	for _, by := range missing.By {

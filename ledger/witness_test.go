@@ -148,12 +148,12 @@ func TestWitnessPolicy(t *testing.T) {
 	}
 	_, err = ledger.ParseWitnessPolicy([]byte(many))
 	check(t, "too many witnesses", err, "line 33: more than 32 witnesses")
-	check(t, "this log", p.Covers(logVKey(t, 1)), "")
-	check(t, "another log", p.Covers(logVKey(t, 2)), "is not for the log")
+	check(t, "this log", p.Covers([]string{logVKey(t, 1)}), "")
+	check(t, "another log", p.Covers([]string{logVKey(t, 2)}), "not for the log with the key")
 	anyLog := parsePolicy(t, replace("log "+logVKey(t, 1), ""))
-	check(t, "any log", anyLog.Covers(logVKey(t, 2)), "")
-	check(t, "a witness of the operator", anyLog.Covers(logVKey(t, 2), w2.Public().(ed25519.PublicKey)), "witness w2 has a key of the log's operator: it counts for nothing")
-	check(t, "a witness with the log's key", anyLog.Covers(logVKey(t, w1)), "witness w1 has a key of the log's operator")
+	check(t, "any log", anyLog.Covers([]string{logVKey(t, 2)}), "")
+	check(t, "a witness of the operator", anyLog.Covers([]string{logVKey(t, 2)}, w2.Public().(ed25519.PublicKey)), "witness w2 has a key of the log's operator: it counts for nothing")
+	check(t, "a witness with the log's key", anyLog.Covers([]string{logVKey(t, w1)}), "witness w1 has a key of the log's operator")
 }
 
 // Another implementation of policies and cosignatures agrees on what is satisfied.
@@ -174,7 +174,7 @@ func TestWitnessesAgreeWithFormats(t *testing.T) {
 					data += cosign(t, c, k, start+canon.Time(i))
 				}
 			}
-			_, err := p.Open([]byte(data), logVKey(t, 1), always)
+			_, err := p.Open([]byte(data), []string{logVKey(t, 1)}, always)
 			if want := theirs.Satisfied([]byte(data)); (err == nil) != want {
 				t.Errorf("%q with witnesses %03b: %v, the other implementation says %t", shape, set, err, want)
 			}
@@ -229,7 +229,7 @@ func TestOpenCosigned(t *testing.T) {
 		"signed by another log":    {string(signedBy(t, c, 2)) + a + b, "checkpoint of \"assay.example/log\"", 0, 0},
 		"a log's signature as one": {signed + a + witnessLikeLog(t, c, w1), "cosigned by w0; not known to the policy", 0, 0},
 	} {
-		got, err := p.Open([]byte(x.note), logVKey(t, 1), always)
+		got, err := p.Open([]byte(x.note), []string{logVKey(t, 1)}, always)
 		check(t, name, err, x.want)
 		if got.From != x.from || got.Until != x.by {
 			t.Errorf("%s: from %s until %s, want %s and %s", name, got.From, got.Until, x.from, x.by)
@@ -239,14 +239,14 @@ func TestOpenCosigned(t *testing.T) {
 			t.Errorf("%s: error of type %T", name, err)
 		}
 	}
-	_, err := ledger.WitnessPolicy{}.Open([]byte(signed+a+b), logVKey(t, 1), always)
+	_, err := ledger.WitnessPolicy{}.Open([]byte(signed+a+b), []string{logVKey(t, 1)}, always)
 	check(t, "the zero policy", err, "cosigned by none of the policy")
-	_, err = p.Open([]byte(string(signedBy(t, c, 2))+a+b), logVKey(t, 2), always)
-	check(t, "a log that the policy does not name", err, "the witness policy is not for the log key")
+	_, err = p.Open([]byte(string(signedBy(t, c, 2))+a+b), []string{logVKey(t, 2)}, always)
+	check(t, "a log that the policy does not name", err, "witness policy: not for the log with the key")
 	// A witness whose key is the log's counts for nothing, also where the policy names no log.
 	own := parsePolicy(t, strings.Replace(strings.Replace(policyText(t, "2"), "log "+logVKey(t, 1), "", 1), witnessVKey(t, w1), witnessVKey(t, 1), 1))
-	_, err = own.Open([]byte(signed+a+cosign(t, c, 1, start)), logVKey(t, 1), always)
-	check(t, "the log's own cosignature", err, "cosigned by w0; not known to the policy")
+	_, err = own.Open([]byte(signed+a+cosign(t, c, 1, start)), []string{logVKey(t, 1)}, always)
+	check(t, "the log's own cosignature", err, "witness w1 has a key of the log's operator: it counts for nothing")
 }
 
 // witnessLikeLog signs as a log does, under a witness's name.
@@ -266,11 +266,11 @@ func TestT03NoCosignaturesNoTime(t *testing.T) {
 	c := ledger.Checkpoint{Origin: origin, Tree: trees[5]}
 	signed := string(signedBy(t, c, 1))
 	full := signed + cosign(t, c, w0, start) + cosign(t, c, w1, start)
-	got, err := p.Open([]byte(full), logVKey(t, 1), always)
+	got, err := p.Open([]byte(full), []string{logVKey(t, 1)}, always)
 	if err != nil || got.Until != start {
 		t.Errorf("cosigned: until %s, %v", got.Until, err)
 	}
-	got, err = p.Open([]byte(signed), logVKey(t, 1), always)
+	got, err = p.Open([]byte(signed), []string{logVKey(t, 1)}, always)
 	var missing *ledger.QuorumError
 	if !errors.As(err, &missing) || got.Until != 0 {
 		t.Errorf("stripped: until %s, %v, want a missing quorum and no time", got.Until, err)
@@ -291,7 +291,7 @@ func TestT05BoundsAreInclusive(t *testing.T) {
 		"a second after the end": {ledger.Period{From: start, Until: start + 9}, "w1 cosigned at 2026-05-28T20:26:50Z, which is not from 2026-05-28T20:26:40Z to 2026-05-28T20:26:49Z"},
 		"a second too early":     {ledger.Period{From: start + 1, Until: start + 10}, "cosigned by w1; w0 cosigned at 2026-05-28T20:26:40Z, which is not from"},
 	} {
-		_, err := p.Open(data, logVKey(t, 1), x.Period)
+		_, err := p.Open(data, []string{logVKey(t, 1)}, x.Period)
 		check(t, name, err, x.want)
 	}
 }
@@ -302,12 +302,12 @@ func TestT12UnknownWitness(t *testing.T) {
 	_, trees := grown(5)
 	c := ledger.Checkpoint{Origin: origin, Tree: trees[5]}
 	signed := string(signedBy(t, c, 1))
-	_, err := p.Open([]byte(signed+cosign(t, c, stranger, start)+cosign(t, c, 1, start)), logVKey(t, 1), always)
+	_, err := p.Open([]byte(signed+cosign(t, c, stranger, start)+cosign(t, c, 1, start)), []string{logVKey(t, 1)}, always)
 	var missing *ledger.QuorumError
 	if !errors.As(err, &missing) || len(missing.By) != 0 || !slices.Equal(missing.Others, []string{"witness.example/23", "witness.example/1"}) {
 		t.Errorf("unknown witnesses: %#v, want a missing quorum that names both", err)
 	}
-	_, err = p.Open([]byte(signed+cosign(t, c, w2, start)+cosign(t, c, w1, start)), logVKey(t, 1), always)
+	_, err = p.Open([]byte(signed+cosign(t, c, w2, start)+cosign(t, c, w1, start)), []string{logVKey(t, 1)}, always)
 	check(t, "known ones", err, "")
 }
 
@@ -316,7 +316,7 @@ func TestT13CosignatureFromTheFuture(t *testing.T) {
 	_, trees := grown(5)
 	c := ledger.Checkpoint{Origin: origin, Tree: trees[5]}
 	p := parsePolicy(t, policyText(t, "2"))
-	f := ledger.Follower{Log: logVKey(t, 1), Witnesses: &p}
+	f := ledger.Follower{Logs: []string{logVKey(t, 1)}, Witnesses: &p}
 	now := start
 	at := func(first, second canon.Time) error {
 		data := string(signedBy(t, c, 1)) + cosign(t, c, w0, first) + cosign(t, c, w1, second)
@@ -340,7 +340,7 @@ func TestFollow(t *testing.T) {
 		return []byte(string(signedBy(t, c, 1)) + cosign(t, c, w0, start) + cosign(t, c, w1, start))
 	}
 	bare := func(tree ledger.Tree) []byte { return signedBy(t, ledger.Checkpoint{Origin: origin, Tree: tree}, 1) }
-	asks, plain := ledger.Follower{Log: logVKey(t, 1), Witnesses: &p}, ledger.Follower{Log: logVKey(t, 1)}
+	asks, plain := ledger.Follower{Logs: []string{logVKey(t, 1)}, Witnesses: &p}, ledger.Follower{Logs: []string{logVKey(t, 1)}}
 	wrongRoot := ledger.Tree{Size: 5, Root: trees[6].Root}
 	for name, x := range map[string]struct {
 		f          ledger.Follower

@@ -131,8 +131,13 @@ func TestHealth(t *testing.T) {
 		t.Errorf("nothing waits: %+v, want ok", h)
 	}
 	n.challenge()
-	if h := health(); h.Status == "ok" {
-		t.Errorf("an entry waits behind an old checkpoint: %+v", h)
+	l.clock.advance(ledger.PublishWithin * time.Second)
+	if h := health(); h.Status != "ok" || h.Waiting != 1 || h.WaitingAge != 60 {
+		t.Errorf("an entry waits for as long as it may: %+v", h)
+	}
+	l.clock.advance(time.Second)
+	if h := health(); h.Status != "1 entries wait to be published, the oldest for 61 s" || h.PublishedAge != 3661 {
+		t.Errorf("an entry waits longer than promised: %+v", h)
 	}
 	l.advance()
 	if h := health(); h != (client.Health{Status: "ok", Size: 5}) {

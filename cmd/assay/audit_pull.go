@@ -75,9 +75,11 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 			p.From = nearest{near: earlier, far: src}
 		}
 	}
-	if p.Log, err = a.pullKey(ctx, args.trust, p, keys); err != nil {
+	key, err := a.pullKey(ctx, args.trust, p, keys)
+	if err != nil {
 		return err
 	}
+	p.Logs = []string{key}
 	pulled, err := p.Run(ctx)
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {

@@ -53,7 +53,7 @@ func growLog(t *testing.T, dir, as string, n int) {
 	must(err)
 	signer, err := ledger.LogSigner("log.example", newTestKey(as+" log").PrivateKey)
 	must(err)
-	_, err = store.Publish(t.Context(), signer, canon.At(minted))
+	_, err = store.Publish(t.Context(), signer, canon.At(minted), nil)
 	must(err)
 }
 

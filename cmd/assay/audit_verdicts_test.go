@@ -217,7 +217,7 @@ func writeVerdicts(ctx context.Context, dir, vectorsDir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := store.Publish(ctx, signer, canon.At(minted.Add(time.Hour))); err != nil {
+	if _, err := store.Publish(ctx, signer, canon.At(minted.Add(time.Hour)), nil); err != nil {
 		return err
 	}
 	var export bytes.Buffer
