@@ -16,8 +16,6 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
-	"github.com/assay-network/assay/internal/inputs"
-	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
 
@@ -41,7 +39,8 @@ func (a *app) auditCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	trust.AddCommand(a.auditTrustInitCommand())
-	cmd.AddCommand(a.auditExportCommand(), a.auditReplayCommand(), trust)
+	cmd.AddCommand(a.auditPullCommand(), a.auditExportCommand(), a.auditReplayCommand(), trust)
+	cmd.AddCommand(a.auditPopulationCommand(), a.auditSampleCommand(), a.auditChallengeCommand(), a.auditDiffCommand(), a.auditExplainCommand(), a.auditPaperCommand())
 	return cmd
 }
 
@@ -165,25 +164,13 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	case len(args.promises) > audit.MaxPromises:
 		return fmt.Errorf("%d promises, at most %d", len(args.promises), audit.MaxPromises)
 	}
-	var trust *audit.Trust
-	if args.trust != "" {
-		data, err := inputs.File(args.trust, maxTrustFile)
-		if err != nil {
-			return err
-		}
-		t, err := audit.ParseTrust(args.trust, data)
-		if err != nil {
-			return err
-		}
-		trust = &t
+	trust, err := readTrust(args.trust)
+	if err != nil {
+		return err
 	}
 	o := audit.Options{Workers: args.workers, Progress: a.progress()}
-	for _, file := range args.promises {
-		data, err := inputs.File(file, ledger.MaxEnvelope)
-		if err != nil {
-			return err
-		}
-		o.Promises = append(o.Promises, audit.GivenPromise{Name: file, Data: data})
+	if o.Promises, err = readPromises(args.promises); err != nil {
+		return err
 	}
 	report, err := replayPath(ctx, name, trust, o)
 	if err != nil {
@@ -208,19 +195,13 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 }
 
 func replayPath(ctx context.Context, name string, trust *audit.Trust, o audit.Options) (audit.Report, error) {
-	f, err := os.Open(name)
+	f, info, err := openLogFile(name)
 	if err != nil {
 		return audit.Report{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return audit.Report{}, err
-	case info.IsDir():
+	if info.IsDir() {
 		return audit.Replay(ctx, audit.Directory(os.DirFS(name)), trust, o)
-	case !info.Mode().IsRegular():
-		return audit.Report{}, fmt.Errorf("%s: a replay reads here and there, so it wants a plain file or a folder", name)
 	}
 	return audit.ReplayFile(ctx, f, info.Size(), trust, o)
 }
