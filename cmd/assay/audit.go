@@ -16,8 +16,6 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
-	"github.com/assay-network/assay/internal/inputs"
-	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
 
@@ -42,7 +40,7 @@ func (a *app) auditCommand() *cobra.Command {
 	}
 	trust.AddCommand(a.auditTrustInitCommand())
 	cmd.AddCommand(a.auditPullCommand(), a.auditExportCommand(), a.auditReplayCommand(), trust)
-	cmd.AddCommand(a.auditPopulationCommand(), a.auditSampleCommand(), a.auditChallengeCommand(), a.auditDiffCommand(), a.auditExplainCommand())
+	cmd.AddCommand(a.auditPopulationCommand(), a.auditSampleCommand(), a.auditChallengeCommand(), a.auditDiffCommand(), a.auditExplainCommand(), a.auditPaperCommand())
 	return cmd
 }
 
@@ -171,12 +169,8 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return err
 	}
 	o := audit.Options{Workers: args.workers, Progress: a.progress()}
-	for _, file := range args.promises {
-		data, err := inputs.File(file, ledger.MaxEnvelope)
-		if err != nil {
-			return err
-		}
-		o.Promises = append(o.Promises, audit.GivenPromise{Name: file, Data: data})
+	if o.Promises, err = readPromises(args.promises); err != nil {
+		return err
 	}
 	report, err := replayPath(ctx, name, trust, o)
 	if err != nil {
