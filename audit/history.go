@@ -27,6 +27,7 @@ type history struct {
 	appraisals map[canon.Digest]*appraisal
 	jobs       []*evidence // in log order
 	uncovered  uncovered
+	issues     issues
 	views      map[canon.Digest]*view // by C
 
 	wanted map[canon.Digest]*found // commitments of promises
@@ -77,7 +78,7 @@ func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, bodies: map[canon.Digest]int64{}, policies: map[canon.Digest]*policy.Policy{},
 		items: map[logged]int64{}, challenges: map[canon.Digest]*challenge{}, nonces: map[canon.Digest]int64{},
-		evidence: map[canon.Digest]*evidence{}, views: map[canon.Digest]*view{}, appraisals: map[canon.Digest]*appraisal{}, wanted: map[canon.Digest]*found{},
+		evidence: map[canon.Digest]*evidence{}, views: map[canon.Digest]*view{}, issues: newIssues(), appraisals: map[canon.Digest]*appraisal{}, wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -243,9 +244,11 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var c ledger.Collateral
 		if c, err = ledger.ParseCollateral(body); err == nil {
 			r.first(logged{c.Kind, c.Data}, index)
-			if _, err := r.blob(ctx, c.Data); err != nil {
+			data, err := r.blob(ctx, c.Data)
+			if err != nil {
 				return err
 			}
+			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:
 		if _, err = ledger.ParseEnrolment(body); err == nil {
