@@ -27,7 +27,7 @@ type Node struct {
 	Witnesses   string   `json:"witnesses,omitzero"` // text of a witness policy (C2SP tlog-policy) that the operator chose; absent: none
 }
 
-// Names of the state files. The others are those of [client.Believed]; session keys are never written down.
+// Names of the files of the store. The others are those of [client.Believed]; session keys are never written down.
 const (
 	fileNode   = "node.json"
 	fileStream = "stream.json" // what the node remembers of its stream
