@@ -10,7 +10,6 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/tar"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
@@ -35,33 +34,7 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := tar.Write(w, partCheckpoint, note); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	for _, size := range kept.sizes() {
-		if err := tar.Write(w, keptName(size), kept.notes[size]); err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	for t := range tilesOf(c.Size) {
-		data, err := src.Tile(ctx, t)
-		if err == nil {
-			err = tar.Write(w, t.Path(), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	for _, d := range digests {
-		data, err := readBlob(ctx, src, d)
-		if err == nil {
-			err = tar.Write(w, blobName(d), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	if err := tar.End(w); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, digests); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
@@ -80,7 +53,7 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		inner, err := namedByBody(ctx, src, e)
+		inner, err := Names(ctx, src, e)
 		if err == nil && e.Kind == ledger.KindAppraisal {
 			err = kept.bracket(ctx, index)
 		}
@@ -102,8 +75,8 @@ func sorted(digests []canon.Digest) []canon.Digest {
 	return digests
 }
 
-// namedByBody returns the blobs that the body of an entry names. Refs are bodies of other entries.
-func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
+// Names returns the blobs that the body of an entry names. Refs are bodies of other entries.
+func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
 	switch e.Kind {
 	case ledger.KindCollateral:
 		body, err := readBlob(ctx, src, e.Body)

@@ -317,6 +317,7 @@ type service struct {
 	references attest.References
 	collateral []attest.Collateral
 	roots      attest.Roots
+	memory     *attest.Memory
 
 	changeAppraisal func(*verifier.Appraisal)
 	changeVerdict   func(*policy.Verdict)
@@ -328,7 +329,7 @@ type service struct {
 // newService starts a log and enters what the verifier judges by.
 func newService(t testing.TB, keys string) *service {
 	l := newLog(t, keys)
-	s := &service{log: l}
+	s := &service{log: l, memory: attest.NewMemory()}
 	var ok bool
 	if s.policy, ok = policy.Builtin("confidential-cpu"); !ok {
 		t.Fatal("no such policy")
@@ -387,7 +388,7 @@ func (s *service) judge(c attest.Challenge, body canon.Digest) verifier.Appraisa
 	}
 	s.put(expect)
 	s.putBytes(s.roots.Marshal())
-	a := verifier.Appraise(opened, attest.Case{Expect: expect, References: []attest.References{s.references}, Collateral: s.collateral, Roots: s.roots, At: s.now})
+	a := verifier.Appraise(opened, attest.Case{Expect: expect, References: []attest.References{s.references}, Collateral: s.collateral, Roots: s.roots, At: s.now, Memory: s.memory})
 	if s.changeAppraisal != nil {
 		s.changeAppraisal(&a)
 	}

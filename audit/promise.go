@@ -34,9 +34,10 @@ const (
 
 // found is an entry that a promise asks for.
 type found struct {
-	there bool
-	index int64
-	entry ledger.Entry
+	there   bool
+	outside bool // of the scope: its leaf is there, and no more is known of it
+	index   int64
+	entry   ledger.Entry
 }
 
 func (p GivenPromise) envelope() (ledger.Envelope, error) {
@@ -97,6 +98,9 @@ func (r *replay) judgePromise(ctx context.Context, given GivenPromise) (Kept, er
 	}
 	k.Commitment = p.Commitment
 	f := r.wanted[p.Commitment]
+	if f.there && f.outside {
+		return is(PromiseKept, "entry %d, by its leaf; it is outside the scope", f.index)
+	}
 	if f.there && (f.entry.Stream != p.Stream || f.entry.Sequence != p.Sequence || f.entry.Previous != p.Previous || f.entry.Time != p.Received) {
 		return is(PromiseRefused, "entry %d has another stream, place or time than was promised", f.index)
 	}
