@@ -49,6 +49,7 @@ type Sample struct {
 	Origin     string       `json:"origin"`
 	Size       int64        `json:"size"` // entries of the log
 	Root       canon.Digest `json:"root,omitzero"`
+	Scope      *Scoped      `json:"scope,omitzero"` // absent: the whole log. Else the population is what the scope shows
 	Method     string       `json:"method"`
 	Seed       int64        `json:"seed"`
 	Wanted     int64        `json:"wanted"`
@@ -113,7 +114,7 @@ func (g *Reading) Sample(ctx context.Context, seed, size int64, by string, again
 	}
 	i := g.integrity
 	s := Sample{
-		Type: SampleType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Method: SampleMethod,
+		Type: SampleType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Scope: i.Scope, Method: SampleMethod,
 		Seed: seed, Wanted: size, By: by, Strata: []Stratum{}, Drawn: []Drawn{}, Faults: i.Faults,
 	}
 	members := map[string][]int64{} // indices of each stratum, in log order
@@ -264,6 +265,9 @@ func (s Sample) Text() string {
 		fmt.Fprintf(&b, ", by %s", s.By)
 	}
 	fmt.Fprintf(&b, "\nlog         %s, size %d, root %s, %s\n", Printable(s.Origin), s.Size, s.Root, s.Trust)
+	if s.Scope != nil {
+		fmt.Fprintf(&b, "scope       %s: whether other verdicts of the log match, its owner alone can say\n", Printable(s.Scope.Criteria.String()))
+	}
 	for _, t := range s.Strata {
 		fmt.Fprintf(&b, "stratum     %s: %d of %d\n", Printable(t.Name), t.Sample, t.Population)
 	}
