@@ -11,6 +11,7 @@ const (
 	MaxSample     = 100_000     // verdicts of one sample
 	MaxPaper      = 64 << 20    // bytes of one file of a working paper
 	MaxScopeNodes = 1024        // nodes that one scope names
+	MaxPartial    = 256         // partial reports that are merged into one
 
 	maxCachedBytes = 64 << 20 // bytes of shared inputs that a replay keeps at hand
 	maxFaultsKept  = 1 << 14  // faults that are kept to choose from

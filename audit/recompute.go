@@ -44,7 +44,7 @@ func (res *result) differ(f Fault) {
 func (r *replay) recompute(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	first, total := r.ofRange()
+	total := r.submissions.n
 	keys := r.resultKeys()
 	sum := newSum()
 	var mu sync.Mutex // guards next, done and Progress
@@ -69,11 +69,16 @@ func (r *replay) recompute(ctx context.Context) error {
 		for range min(r.o.Workers, len(results)) {
 			wg.Go(func() {
 				for i := take(); i < len(results) && ctx.Err() == nil; i = take() {
-					ev, err := r.evidenceAt(ctx, first+from+i)
+					ev, err := r.evidenceAt(ctx, from+i)
 					if err == nil {
 						results[i] = *newResult()
 						j := job{replay: r, keys: keys, ev: ev, res: &results[i]}
-						err = j.run(ctx)
+						if r.o.Range.has(ev.index) {
+							err = j.run(ctx)
+						} else {
+							results[i].answered = true // not asked
+							err = j.present(ctx)
+						}
 					}
 					if err != nil {
 						cancel(err)
@@ -94,9 +99,6 @@ func (r *replay) recompute(ctx context.Context) error {
 	r.addUp(sum)
 	return nil
 }
-
-// ofRange returns the rows of the submissions that are recomputed: the first, and how many.
-func (r *replay) ofRange() (first, n int) { return 0, r.submissions.n }
 
 func (r *replay) resultKeys() (keys []crypto.PublicKey) {
 	for _, k := range r.keys.Of(ledger.UseResult) {

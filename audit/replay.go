@@ -20,6 +20,7 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
 	// Progress is called now and then, never by two goroutines at once; nil: not at all. Stages are "read" and "recompute".
 	Progress func(stage string, done, total int64)
@@ -149,7 +150,10 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
-		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{},
+		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
+	}
+	if o.Range != (Range{}) {
+		r.report.Range = &o.Range
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
@@ -179,8 +183,10 @@ func (r *replay) fault(f Fault) {
 	}
 }
 
-func (r *replay) orderFaults() {
-	slices.SortStableFunc(r.faults, func(a, b Fault) int {
+func (r *replay) orderFaults() { orderFaults(r.faults) }
+
+func orderFaults(faults []Fault) {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
 	})
 }
@@ -300,17 +306,13 @@ func (r *replay) findUnnamed() error {
 // conclude orders what was found and names the outcome.
 func (r *replay) conclude() Report {
 	r.orderFaults()
+	if r.report.FaultCount == int64(len(r.faults)) {
+		r.faults = slices.Compact(r.faults) // two checks may meet the same thing
+		r.report.FaultCount = int64(len(r.faults))
+	}
 	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
 	r.report.Entries = r.kinds.list()
-	open := slices.ContainsFunc(r.report.Promises, func(k Kept) bool { return k.State == PromiseOpen })
-	switch {
-	case len(r.faults) > 0:
-		r.report.Outcome = Faulty
-	case r.trust == nil, open:
-		r.report.Outcome = NotAnchored
-	default:
-		r.report.Outcome = Equal
-	}
+	r.report.Outcome = r.report.outcome()
 	return r.report
 }
 

@@ -2,9 +2,11 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/verifier"
 )
 
 // ReportType is the type of the report document.
@@ -47,26 +49,28 @@ func (o Outcome) ExitCode() int {
 // Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
 // whatever the number of workers, the machine and the day.
 type Report struct {
-	Type       string       `json:"type"`
-	Outcome    Outcome      `json:"outcome"`
-	Trust      string       `json:"trust"` // anchored, or not anchored
-	Origin     string       `json:"origin"`
-	Size       int64        `json:"size"` // entries, as the checkpoint says
-	Root       canon.Digest `json:"root,omitzero"`
-	Scope      *Scoped      `json:"scope,omitzero"` // absent: the whole log
-	Witnesses  Witnessing   `json:"witnesses"`      // of the checkpoint
-	Keys       []SeenKey    `json:"keys"`           // that the log shows
-	Roots      []SeenRoots  `json:"roots"`          // root sets that appraisals were made under
-	Entries    []KindCount  `json:"entries"`        // that were read, by kind
-	Unanswered int64        `json:"unanswered"`     // evidence without a verdict
-	Appraisals Tally        `json:"appraisals"`
-	Verdicts   Tally        `json:"verdicts"`
-	Outcomes   []KindCount  `json:"outcomes"` // of the logged verdicts
-	Time       TimeBounds   `json:"time"`     // of appraisals
-	Promises   []Kept       `json:"promises"`
-	First      *Fault       `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
-	FaultCount int64        `json:"fault_count"`
-	Faults     []Fault      `json:"faults"` // the first MaxFaults of them, in log order
+	Type       string               `json:"type"`
+	Outcome    Outcome              `json:"outcome"`
+	Trust      string               `json:"trust"` // anchored, or not anchored
+	Origin     string               `json:"origin"`
+	Size       int64                `json:"size"` // entries, as the checkpoint says
+	Root       canon.Digest         `json:"root,omitzero"`
+	Scope      *Scoped              `json:"scope,omitzero"` // absent: the whole log
+	Range      *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
+	Rules      []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
+	Witnesses  Witnessing           `json:"witnesses"`      // of the checkpoint
+	Keys       []SeenKey            `json:"keys"`           // that the log shows
+	Roots      []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
+	Entries    []KindCount          `json:"entries"`        // that were read, by kind
+	Unanswered int64                `json:"unanswered"`     // evidence without a verdict
+	Appraisals Tally                `json:"appraisals"`
+	Verdicts   Tally                `json:"verdicts"`
+	Outcomes   []KindCount          `json:"outcomes"` // of the logged verdicts
+	Time       TimeBounds           `json:"time"`     // of appraisals
+	Promises   []Kept               `json:"promises"`
+	First      *Fault               `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
+	FaultCount int64                `json:"fault_count"`
+	Faults     []Fault              `json:"faults"` // the first MaxFaults of them, in log order
 }
 
 // Words for [Report.Trust].
@@ -142,6 +146,9 @@ func (r Report) Text() string {
 	if s := r.Scope; s != nil {
 		line("scope", "%s: %d of %d entries; the others are leaves that nobody opened, and whether more of them match, the log's owner alone can say", Printable(s.Criteria.String()), s.Entries, r.Size)
 	}
+	if g := r.Range; g != nil {
+		line("range", "evidence of entries %d to before %d; the verdicts on other evidence were not recomputed", g.From, g.To)
+	}
 	line("trust", "%s", r.Trust)
 	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
@@ -183,12 +190,28 @@ func (r Report) Text() string {
 	return b.String()
 }
 
+// outcome follows from what else the report says.
+func (r Report) outcome() Outcome {
+	open := slices.ContainsFunc(r.Promises, func(k Kept) bool { return k.State == PromiseOpen })
+	switch {
+	case r.FaultCount > 0:
+		return Faulty
+	case r.Trust != Anchored, open:
+		return NotAnchored
+	}
+	return Equal
+}
+
 // within says what an outcome holds for, where it is not the whole log.
 func (r Report) within() string {
+	words := ""
 	if r.Scope != nil {
-		return " within a scope"
+		words += " within a scope"
 	}
-	return ""
+	if r.Range != nil {
+		words += " within a range"
+	}
+	return words
 }
 
 // undecided says why an equal replay does not pass.
