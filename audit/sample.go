@@ -216,8 +216,7 @@ func counterDraw(tag string, seed int64, name string, i int64) uint64 {
 
 // examine reads the row of a drawn verdict, and recomputes it where again is set.
 func (g *Reading) examine(ctx context.Context, d *Drawn, again bool) error {
-	l, _ := g.at(d.Row.Index)
-	row, o, err := g.row(ctx, l)
+	row, o, err := g.row(ctx, d.Row.Index)
 	if err != nil {
 		return err
 	}
