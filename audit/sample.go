@@ -76,8 +76,11 @@ type Drawn struct {
 	Replayed string `json:"replayed,omitzero"` // equal, or what differs; absent: it was not replayed
 }
 
-// Equal in [Drawn.Replayed].
-const replayedEqual = "equal"
+// Words of [Drawn.Replayed].
+const (
+	replayedEqual = "equal"
+	notReplayed   = "not replayed: "
+)
 
 // Canonical returns the canonical bytes of the sample.
 func (s Sample) Canonical() ([]byte, error) { return canon.Marshal(s) }
@@ -225,7 +228,7 @@ func (g *Reading) examine(ctx context.Context, d *Drawn, again bool) error {
 		return nil
 	}
 	if o == nil {
-		d.Replayed = "not replayed: " + row.Fault
+		d.Replayed = notReplayed + row.Fault
 		return nil
 	}
 	res, err := g.replayOne(ctx, o)
