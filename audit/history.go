@@ -264,6 +264,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var c ledger.Collateral
 		if c, err = ledger.ParseCollateral(body); err == nil {
 			r.first(logged{c.Kind, c.Data}, index)
+			r.knowing.logged(c, e.Time)
 			if _, err := r.blob(ctx, c.Data); err != nil {
 				return err
 			}
