@@ -30,6 +30,7 @@ type history struct {
 	verdicts    rows[verdictRow]
 	again       *reader
 	uncovered   uncovered
+	issues      issues
 	views       map[canon.Digest]*view // by C
 
 	wanted map[canon.Digest]*found // commitments of promises
@@ -77,7 +78,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, views: map[canon.Digest]*view{}, wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, views: map[canon.Digest]*view{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -264,10 +265,12 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var c ledger.Collateral
 		if c, err = ledger.ParseCollateral(body); err == nil {
 			r.first(logged{c.Kind, c.Data}, index)
-			r.knowing.logged(c, e.Time)
-			if _, err := r.blob(ctx, c.Data); err != nil {
+			data, err := r.blob(ctx, c.Data)
+			if err != nil {
 				return err
 			}
+			r.knowing.logged(c, data, e.Time)
+			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:
 		if _, err = ledger.ParseEnrolment(body); err == nil {

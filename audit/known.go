@@ -81,47 +81,70 @@ type By struct {
 	Known  canon.Time   `json:"known"` // when it was fetched
 }
 
-// knowing is the collateral that counts when judging once more: of each source, the newest.
+// knowing is the collateral that counts when judging once more: the newest of each subject, where it comes in issues, else
+// of each source.
 type knowing struct {
 	at     Now
-	newest map[published]By
-	source map[logged]string // where an item of the log was published
+	newest map[published]latest
+	is     map[logged]published // what each item is an issue of
+	from   map[published]latest // the newest of each source, for what was wanted and not there
 	given  map[canon.Digest][]byte
 }
 
-// published names what a vendor publishes anew from time to time.
-type published struct{ kind, source string }
+// published names what a vendor publishes anew from time to time: by its subject, or by where.
+type published struct{ kind, subject, source string }
+
+// latest is an item that counts.
+type latest struct {
+	By
+	issue attest.Issue // zero: it does not come in issues
+}
+
+func (l latest) newer(o latest) bool {
+	if l.issue != (attest.Issue{}) && o.issue != (attest.Issue{}) {
+		return l.issue.Newer(o.issue)
+	}
+	return l.Known > o.Known || l.Known == o.Known && slices.Compare(l.Digest[:], o.Digest[:]) > 0
+}
 
 func newKnowing(n Now) *knowing {
-	k := &knowing{at: n, newest: map[published]By{}, source: map[logged]string{}, given: map[canon.Digest][]byte{}}
+	k := &knowing{at: n, newest: map[published]latest{}, is: map[logged]published{}, from: map[published]latest{}, given: map[canon.Digest][]byte{}}
 	for _, item := range n.Items {
-		r := item.Record
-		k.given[r.Data] = item.Data
-		k.source[logged{r.Kind, r.Data}] = r.Source
-		k.learn(By{r.Kind, r.Data, r.Source, r.Fetched})
+		k.given[item.Record.Data] = item.Data
+		k.learn(item.Record, item.Data, true)
 	}
 	return k
 }
 
-func (k *knowing) learn(b By) {
-	at := published{b.Kind, b.Source}
-	if was, ok := k.newest[at]; !ok || b.Known > was.Known || b.Known == was.Known && slices.Compare(b.Digest[:], was.Digest[:]) > 0 {
-		k.newest[at] = b
+// learn takes an item into account; one that does not count is only remembered for what it is.
+func (k *knowing) learn(c ledger.Collateral, data []byte, counts bool) {
+	l := latest{By: By{c.Kind, c.Data, c.Source, c.Fetched}}
+	at := published{kind: c.Kind, source: c.Source}
+	if i, ok := verifier.IssueOf(attest.Collateral{Kind: c.Kind, Data: data}); ok {
+		l.issue, at = i, published{kind: c.Kind, subject: i.Subject}
+	}
+	k.is[logged{c.Kind, c.Data}] = at
+	if !counts {
+		return
+	}
+	for _, m := range []struct {
+		of map[published]latest
+		at published
+	}{{k.newest, at}, {k.from, published{kind: c.Kind, source: c.Source}}} {
+		if was, ok := m.of[m.at]; !ok || l.newer(was) {
+			m.of[m.at] = l
+		}
 	}
 }
 
 // logged takes an item of the log into account.
-func (k *knowing) logged(c ledger.Collateral, at canon.Time) {
-	if k == nil {
-		return
-	}
-	k.source[logged{c.Kind, c.Data}] = c.Source
-	if k.at.Known == 0 || at <= k.at.Known {
-		k.learn(By{c.Kind, c.Data, c.Source, c.Fetched})
+func (k *knowing) logged(c ledger.Collateral, data []byte, at canon.Time) {
+	if k != nil {
+		k.learn(c, data, k.at.Known == 0 || at <= k.at.Known)
 	}
 }
 
-// data returns the bytes of an item that is known.
+// known returns an item that is known.
 func (j *job) known(ctx context.Context, b By) (attest.Collateral, error) {
 	if data, ok := j.knowing.given[b.Digest]; ok {
 		return attest.Collateral{Kind: b.Kind, Data: data}, nil
@@ -148,13 +171,13 @@ func (j *job) swaps(ctx context.Context, c attest.Case, was verifier.Appraisal) 
 		case verifier.InputEvidence, verifier.InputExpect, verifier.InputReferences, verifier.InputRoots:
 			continue
 		}
-		source, ok := j.knowing.source[logged{in.Kind, in.Digest}]
-		if b, newer := j.knowing.newest[published{in.Kind, source}]; ok && newer && b.Digest != in.Digest {
-			item, err := j.known(ctx, b)
+		of, ok := j.knowing.is[logged{in.Kind, in.Digest}]
+		if l, newer := j.knowing.newest[of]; ok && newer && l.Digest != in.Digest {
+			item, err := j.known(ctx, l.By)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, swap{place, b, item})
+			out = append(out, swap{place, l.By, item})
 		}
 		place++
 	}
@@ -191,15 +214,15 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 	for range maxNeedRounds { // what is wanted shows as the rest comes to hand
 		added := false
 		for _, n := range is.Needs {
-			b, known := j.knowing.newest[published{n.Kind, n.Source}]
-			if !known || n.Source == "" || slices.ContainsFunc(swaps, func(s swap) bool { return s.by == b }) {
+			l, known := j.knowing.from[published{kind: n.Kind, source: n.Source}]
+			if !known || n.Source == "" || slices.ContainsFunc(swaps, func(s swap) bool { return s.by == l.By }) {
 				continue
 			}
-			item, err := j.known(ctx, b)
+			item, err := j.known(ctx, l.By)
 			if err != nil {
 				return err
 			}
-			swaps, added = append(swaps, swap{-1, b, item}), true
+			swaps, added = append(swaps, swap{-1, l.By, item}), true
 		}
 		if !added {
 			break

@@ -234,7 +234,11 @@ func (p *Paper) conclude() {
 		p.Conclusion = "No exception was found, and yet nothing is shown: " + strings.Join(why, "; ") + "."
 	default:
 		p.Outcome = Equal
-		p.Conclusion = "Every appraisal and every verdict of the log up to this checkpoint follows from its logged inputs, byte for byte. The keys are those of the trust file. No exception was found."
+		of := "of the log up to this checkpoint"
+		if s := p.Replay.Scope; s != nil {
+			of = fmt.Sprintf("within the scope %q, and of no other entry of the log,", Printable(s.Criteria.String()))
+		}
+		p.Conclusion = "Every appraisal and every verdict " + of + " follows from its logged inputs, byte for byte. The keys are those of the trust file. No exception was found."
 	}
 }
 
@@ -244,6 +248,8 @@ var pageText string
 var pageTemplate = template.Must(template.New("paper").Funcs(template.FuncMap{
 	"printable": Printable,
 	"counted":   counted,
+	"witnesses": Witnessing.text,
+	"bounds":    TimeBounds.text,
 	"rules": func(rules []verifier.RoomRules) string {
 		var words []string
 		for _, r := range rules {
@@ -256,12 +262,19 @@ var pageTemplate = template.Must(template.New("paper").Funcs(template.FuncMap{
 // page renders the paper: one page without scripts and without anything from elsewhere.
 func (p Paper) page() ([]byte, error) {
 	var b bytes.Buffer
+	otherRoots := int64(0)
+	for _, r := range p.Replay.Roots {
+		if !r.Vendor {
+			otherRoots += r.Appraisals
+		}
+	}
 	err := pageTemplate.Execute(&b, struct {
 		Paper
-		Trials []Trial
-		Drawn  []Drawn
-		Files  struct{ JSON, Envelope string }
-	}{p, p.Challenge.Trials[:min(len(p.Challenge.Trials), maxShownTrials)], p.Sample.Drawn[:min(len(p.Sample.Drawn), maxShownVerdicts)],
+		OtherRoots int64
+		Trials     []Trial
+		Drawn      []Drawn
+		Files      struct{ JSON, Envelope string }
+	}{p, otherRoots, p.Challenge.Trials[:min(len(p.Challenge.Trials), maxShownTrials)], p.Sample.Drawn[:min(len(p.Sample.Drawn), maxShownVerdicts)],
 		struct{ JSON, Envelope string }{PaperJSON, PaperEnvelope}})
 	return b.Bytes(), err
 }

@@ -53,7 +53,8 @@ type Totals struct {
 	Origin   string       `json:"origin"`
 	Size     int64        `json:"size"`
 	Root     canon.Digest `json:"root,omitzero"`
-	Verdicts int64        `json:"verdicts"` // entries
+	Scope    *Scoped      `json:"scope,omitzero"` // absent: the whole log. Else no more verdicts than its own are counted
+	Verdicts int64        `json:"verdicts"`       // entries
 	Rows     int64        `json:"rows"`
 	Outcomes []KindCount  `json:"outcomes"`
 	Policies []KindCount  `json:"policies"` // by digest
@@ -97,7 +98,7 @@ func (t *Tallying) Add(r Row) {
 func (t *Tallying) Totals() Totals {
 	i := t.integrity
 	totals := Totals{
-		Type: PopulationType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Verdicts: i.Verdicts.Logged,
+		Type: PopulationType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Scope: i.Scope, Verdicts: i.Verdicts.Logged,
 		Rows: t.rows, Outcomes: t.outcomes.list(), Policies: t.policies.list(), Months: t.months.list(), Faulty: t.faulty, Faults: i.Faults,
 	}
 	if t.faulty > 0 || t.rows != totals.Verdicts {

@@ -89,7 +89,7 @@ func (r *replay) judgePromise(ctx context.Context, given GivenPromise) (Kept, er
 	if err != nil {
 		return is(PromiseRefused, "%v", err)
 	}
-	p, err := r.openPromise(env)
+	p, err := ledger.OpenPromiseOf(env, r.keys.Keys)
 	if err != nil {
 		return is(PromiseRefused, "%v", err)
 	}
@@ -142,18 +142,4 @@ func (r *replay) judgeWitnessed(ctx context.Context, p ledger.Promise, f *found,
 		return is(PromiseOpen, "publish-by is %s, the newest checkpoint was cosigned at %s", p.PublishBy, lacks.from)
 	}
 	return is(PromiseOpen, "publish-by is %s, and the newest checkpoint has no quorum of witnesses", p.PublishBy)
-}
-
-func (r *replay) openPromise(env ledger.Envelope) (p ledger.Promise, err error) {
-	err = fmt.Errorf("no promise key to check it with")
-	for _, key := range r.keys.Of(ledger.UsePromise) {
-		pub, keyErr := key.Public()
-		if keyErr != nil {
-			continue
-		}
-		if p, err = ledger.OpenPromise(env, pub); err == nil {
-			return p, nil
-		}
-	}
-	return p, err
 }

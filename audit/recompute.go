@@ -268,6 +268,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if err != nil {
 		return &logged, err
 	}
+	j.checkNewest(logged, a)
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
 	if !ok {
 		j.res.appraisals.NotReproducible++

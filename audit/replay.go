@@ -37,16 +37,16 @@ type Options struct {
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
-//   - every appraisal, computed again from its inputs, and that references and collateral were logged before
+//   - every appraisal, computed again from its inputs, that references and collateral were logged before, and that no newer
+//     issue of that collateral stood in the log at the time of appraisal
 //   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
 //     time.bounds)
 //   - that each checkpoint that a challenge names is one that this log had
 //
-// It does not check that the log continues one seen earlier, nor that newer collateral was at hand, nor which expectations
-// beside the challenge the server should have had, nor the build that a result names, nor that every submission has a
-// verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
+// It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
+// have had, nor the build that a result names, nor that every submission has a verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.

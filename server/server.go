@@ -162,6 +162,18 @@ func (s *Server) Keyset() ledger.Keyset { return s.keyset }
 // another with [Settings.RenewAdminToken].
 func (s *Server) NewAdminToken() string { return s.newAdmin }
 
+// Witnesses returns the names of those who are asked to cosign, as the policy has them.
+func (s *Server) Witnesses() []string {
+	if s.witnesses == nil {
+		return nil
+	}
+	var names []string
+	for _, w := range s.witnesses.policy.Witnesses() {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
 // VendorRoots reports whether evidence is judged under the vendors' pinned roots.
 func (s *Server) VendorRoots() bool { return s.given.roots.Digest() == verifier.VendorRoots().Digest() }
 
