@@ -139,7 +139,7 @@ func TestAudit(t *testing.T) {
 		{"export of nothing", []string{"audit", "export", "--data", at("nowhere")}, 2, "", "no such file"},
 		{"export of two", []string{"audit", "export", "--data", dir, "--database", "sqlite:x"}, 2, "", "want one of --data"},
 		{"trust", []string{"audit", "trust", "init", one, two, "--out", at("trust.yaml")}, 0, "", ""},
-		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "requires at least 2 arg"},
+		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "want at least two URLs"},
 		{"trust of one source twice", []string{"audit", "trust", "init", one, one + "/"}, 2, "", "is named twice"},
 		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: log key of " + one},
 		{"trust in a forger", []string{"audit", "trust", "init", forger, serveKeys(t, "forger"), "--out", at("forger.yaml")}, 0, "", ""},
