@@ -270,6 +270,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			if err != nil {
 				return err
 			}
+			r.knowing.logged(c, data, e.Time)
 			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:

@@ -27,6 +27,7 @@ type result struct {
 	outcomes   counter
 	roots      []canon.Digest // one for each appraisal that was recomputed
 	answered   bool           // there is a verdict
+	changes    []Change       // of verdicts that were judged once more
 	times      counter        // what time.bounds says of appraisals, by status
 	untimed    counter        // why it is unknown
 }
@@ -141,6 +142,9 @@ func (r *replay) add(s *sum, res result) {
 			s.first = &res.differs[i]
 		}
 	}
+	for _, c := range res.changes {
+		r.report.Now.count(c)
+	}
 	if !res.answered {
 		r.report.Unanswered++
 	}
@@ -207,6 +211,11 @@ func (j *job) run(ctx context.Context) error {
 				return err
 			}
 			j.res.answered = true
+		}
+		if j.knowing != nil && logged != nil && len(logged.Rules) > 0 {
+			if err := j.met(j.judgeNow(ctx, opened, a, logged), a.index, ledger.KindAppraisal); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Now      *Now           // judge everything once more, so; nil: do not
 	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
 	// Progress is called now and then, never by two goroutines at once; nil: not at all. Stages are "read" and "recompute".
@@ -129,7 +130,8 @@ type replay struct {
 	latest canon.Time                        // of any entry
 	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
-	kept cache[*witnessed] // checkpoints of before
+	kept    cache[*witnessed] // checkpoints of before
+	knowing *knowing          // nil: nothing is judged once more
 
 	history
 	roots      cache[attest.Roots]
@@ -154,6 +156,14 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	if o.Range != (Range{}) {
 		r.report.Range = &o.Range
+	}
+	if o.Now != nil {
+		r.knowing = newKnowing(*o.Now)
+		r.report.Now = &Rejudged{AsOf: o.Now.AsOf, Known: o.Now.Known, Items: []canon.Digest{}, Changes: []Change{}}
+		for _, item := range o.Now.Items {
+			r.report.Now.Items = append(r.report.Now.Items, item.Record.Data)
+		}
+		r.report.Now.Items = slices.Compact(sorted(r.report.Now.Items))
 	}
 	if trust != nil {
 		r.report.Trust = Anchored

@@ -68,6 +68,7 @@ type Report struct {
 	Outcomes   []KindCount          `json:"outcomes"` // of the logged verdicts
 	Time       TimeBounds           `json:"time"`     // of appraisals
 	Promises   []Kept               `json:"promises"`
+	Now        *Rejudged            `json:"now,omitzero"`   // absent: nothing was judged once more
 	First      *Fault               `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
 	FaultCount int64                `json:"fault_count"`
 	Faults     []Fault              `json:"faults"` // the first MaxFaults of them, in log order
@@ -168,6 +169,9 @@ func (r Report) Text() string {
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
+	}
+	if r.Now != nil {
+		r.Now.text(line)
 	}
 	if r.First != nil {
 		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, Printable(r.First.What))
