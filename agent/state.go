@@ -26,9 +26,11 @@ type Node struct {
 	Witnesses  string        `json:"witnesses,omitzero"` // text of a witness policy (C2SP tlog-policy) that the operator chose; absent: none
 }
 
-// fileNode is the name of the node's document. The other files are those of [client.Believed]; session keys are never
-// written down.
-const fileNode = "node.json"
+// Names of the files of the store. The others are those of [client.Believed]; session keys are never written down.
+const (
+	fileNode   = "node.json"
+	fileStream = "stream.json" // what the node remembers of its stream
+)
 
 // Store is the agent's state folder. Every file is replaced whole or not at all, is durable when a method returns, and
 // can be read by its owner alone.
@@ -51,6 +53,9 @@ func (s Store) Prepare() error {
 
 // Path returns where the node's document is kept.
 func (s Store) Path() string { return filepath.Join(s.dir, fileNode) }
+
+// StreamPath returns where it is kept what the node remembers of its stream.
+func (s Store) StreamPath() string { return filepath.Join(s.dir, fileStream) }
 
 // Node reads the node's document. An error that is fs.ErrNotExist says that the node never joined.
 func (s Store) Node() (Node, error) {

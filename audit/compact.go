@@ -225,7 +225,7 @@ func (r *replay) challengeAt(ctx context.Context, index int64, e ledger.Entry) (
 	if err != nil {
 		return nil, nil
 	}
-	return &challenge{index: index, body: e.Body, digest: c.Digest(), node: c.Node, issued: c.Issued, expires: c.Expires}, nil
+	return &challenge{index: index, body: e.Body, digest: c.Digest(), node: c.Node, checkpoint: c.Checkpoint, issued: c.Issued, expires: c.Expires}, nil
 }
 
 // issued returns the index of the challenge entry that has an N, if there is one.
@@ -321,15 +321,6 @@ func (r *replay) evidenceAt(ctx context.Context, row int) (*evidence, error) {
 		ev.appraisals = append(ev.appraisals, a)
 	}
 	return ev, nil
-}
-
-// evidenceOf puts together what the log has of the evidence with a body; nil: nothing.
-func (r *replay) evidenceOf(ctx context.Context, body canon.Digest) (*evidence, error) {
-	row, err := r.submissionOf(ctx, body)
-	if err != nil || row == noRow {
-		return nil, err
-	}
-	return r.evidenceAt(ctx, row)
 }
 
 // appraisalWith puts together what the log has of the appraisal with a body, and the evidence that it judges; nil: nothing.

@@ -30,6 +30,8 @@ type Explanation struct {
 	Decided   canon.Time           `json:"decided"`
 	Key       canon.Digest         `json:"key"` // that signed
 	Rules     []verifier.RoomRules `json:"rules"`
+	Roots     canon.Digest         `json:"roots"`  // root set that it was made under
+	Vendor    bool                 `json:"vendor"` // which is the one that this build pins
 	Inputs    []verifier.Input     `json:"inputs"`
 	Checks    []Check              `json:"checks"`  // one for each claim
 	Missing   []policy.Reason      `json:"missing"` // reasons about what the evidence lacks
@@ -82,6 +84,11 @@ func (g *Reading) Explain(ctx context.Context, index int64) (Explanation, error)
 	subjects := evidence.Subjects()
 	for i, c := range evidence.Components() {
 		components[subjects[i]] = c
+	}
+	for _, in := range x.Inputs {
+		if in.Kind == verifier.InputRoots {
+			x.Roots, x.Vendor = in.Digest, isVendor(in.Digest)
+		}
 	}
 	for _, c := range o.logged.Claims {
 		x.Checks = append(x.Checks, g.check(o, c, components))
@@ -153,6 +160,9 @@ func (x Explanation) Text() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-10s"+format+"\n", append([]any{name}, args...)...)
+	}
+	if !x.Vendor {
+		fmt.Fprintf(&b, "NOT VENDOR ROOTS (root set %s)\n", x.Roots)
 	}
 	line("verdict", "%s by %s (sha256 %s)", strings.ToUpper(x.Outcome), Printable(x.Policy.Name), x.Policy.Digest)
 	line("entry", "%d of %s, %s", x.Index, Printable(x.Origin), x.Trust)

@@ -8,13 +8,14 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
 
-// Export writes the log that a source's newest checkpoint names: the checkpoint, every tile, and every blob that the
-// entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
+// Export writes the log that a source's newest checkpoint names: the checkpoint, the checkpoints of before that bracket
+// appraisals if the source is a [ledger.Keeper], every tile, and every blob that the entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
 // blobs.
 //
 // It refuses a source that lacks a part, or whose leaves are not those of the checkpoint; it does not check the
@@ -28,18 +29,19 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	digests, err := namedBlobs(ctx, src, c.Tree)
+	kept := newKeeping(src)
+	digests, err := namedBlobs(ctx, src, c.Tree, kept)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := writeExport(ctx, src, w, note, nil, c.Size, digests); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, digests); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
 }
 
 // namedBlobs returns the digests of all blobs that belong to a log, ordered, each once.
-func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]canon.Digest, error) {
+func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *keeping) ([]canon.Digest, error) {
 	var digests []canon.Digest
 	compactAt := 1 << 12
 	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
@@ -52,6 +54,9 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]can
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
 		inner, err := Names(ctx, src, e)
+		if err == nil && e.Kind == ledger.KindAppraisal {
+			err = kept.bracket(ctx, index)
+		}
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
@@ -80,6 +85,19 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 		}
 		c, err := ledger.ParseCollateral(body)
 		return []canon.Digest{c.Data}, err
+	case ledger.KindChallenge:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		var c attest.Challenge
+		if err := canon.Unmarshal(body, &c); err != nil {
+			return nil, fmt.Errorf("challenge: %w", err)
+		}
+		if c.Checkpoint.IsZero() {
+			return nil, nil
+		}
+		return []canon.Digest{c.Checkpoint}, nil
 	case ledger.KindHeads:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

@@ -29,6 +29,9 @@ type history struct {
 	verdicts    rows[verdictRow]
 	again       *reader
 	uncovered   uncovered
+	issues      issues
+	views       rows[view]   // in log order; one that the challenge before named as well is left out
+	viewed      canon.Digest // C of the last
 
 	wanted map[canon.Digest]*found // commitments of promises
 }
@@ -40,12 +43,13 @@ type logged struct {
 }
 
 type challenge struct {
-	index   int64
-	body    canon.Digest
-	digest  canon.Digest // N
-	node    string
-	issued  canon.Time
-	expires canon.Time
+	index      int64
+	body       canon.Digest
+	digest     canon.Digest // N
+	node       string
+	checkpoint canon.Digest // C
+	issued     canon.Time
+	expires    canon.Time
 }
 
 type evidence struct {
@@ -74,7 +78,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -262,9 +266,12 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var c ledger.Collateral
 		if c, err = ledger.ParseCollateral(body); err == nil {
 			r.first(logged{c.Kind, c.Data}, index)
-			if _, err := r.blob(ctx, c.Data); err != nil {
+			data, err := r.blob(ctx, c.Data)
+			if err != nil {
 				return err
 			}
+			r.knowing.logged(c, data, e.Time)
+			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:
 		if _, err = ledger.ParseEnrolment(body); err == nil {
@@ -318,7 +325,7 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 	if c.Issued > e.Time || c.Expires < c.Issued {
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
-	return nil
+	return r.learnView(ctx, index, c.Checkpoint)
 }
 
 func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry) error {

@@ -49,7 +49,11 @@ func (r *replay) learnKeyset(ctx context.Context, index int64, e ledger.Entry, b
 // checkpoint is judged, by what is known.
 func (r *replay) judgeKeys(checkpoint []byte, whole bool) {
 	for _, k := range r.keys.Keys() {
-		r.report.Keys = append(r.report.Keys, SeenKey{k.Use, fingerprint(k.SPKI), k.From, k.Until})
+		seen := SeenKey{Use: k.Use, Fingerprint: fingerprint(k.SPKI), From: k.From, Until: k.Until}
+		if k.Use == ledger.UseLog {
+			seen.VKey, _ = k.LogVKey(r.keys.Current().Origin) // a keyset with a key that has none is refused
+		}
+		r.report.Keys = append(r.report.Keys, seen)
 	}
 	keys := logKeysAt(r.keys.Current().Origin, r.keys.Of(ledger.UseLog), r.latest)
 	if r.trust != nil && !r.keys.Has(r.trust.Keyset) {
@@ -87,6 +91,11 @@ func logKeysAt(origin string, keys []ledger.Key, at canon.Time) (out logKeys) {
 		}
 	}
 	return out
+}
+
+// everyLogKey returns all log keys that the log has had so far: for its checkpoints of any time.
+func (r *replay) everyLogKey() logKeys {
+	return logKeysAt(r.keys.Current().Origin, r.keys.Of(ledger.UseLog), 0)
 }
 
 // FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what

@@ -73,6 +73,9 @@ type log struct {
 	note        []byte
 	uncovered   canon.Time // of the first entry that no heads entry covers; zero: none
 	noHeads     bool       // no heads entries are made
+	witnesses   []string   // names of those that cosign what is published
+	skew        map[string]canon.Time
+	notes       map[int64][]byte // checkpoints that were published with cosignatures, by size
 }
 
 func newLog(t testing.TB, name string) *log { return newLogAt(t, name, t0) }
@@ -130,6 +133,9 @@ func (l *log) trust() *audit.Trust { return l.trustOf(l.keyset()) }
 func (l *log) trustOf(k ledger.Keyset) *audit.Trust {
 	t, err := audit.TrustFrom(audit.Told{By: "one", Keyset: k}, audit.Told{By: "two", Keyset: k})
 	l.must(err)
+	if len(l.witnesses) > 0 {
+		t.Witnesses = []ledger.WitnessTerm{{From: t0 - day, Policy: l.policy()}}
+	}
 	return &t
 }
 
@@ -221,28 +227,74 @@ func (l *log) indexOf(body []byte) int64 {
 	return 0
 }
 
-// publish signs the tree as it is.
+// publish signs the tree as it is, and lets the witnesses cosign it at the log's time.
 func (l *log) publish() *log {
+	l.note = l.sign(l.edge.Tree())
+	if len(l.witnesses) > 0 {
+		l.notes[l.edge.Tree().Size] = l.note
+	}
+	return l
+}
+
+// publishBy signs the tree as it is by the given keys.
+func (l *log) publishBy(keys ...key) *log {
+	l.note = l.signBy(l.edge.Tree(), keys...)
+	return l
+}
+
+// sign returns the checkpoint of any tree, also one that the log never was, by the log keys that stand.
+func (l *log) sign(tree ledger.Tree) []byte {
 	var keys []key
 	for _, k := range l.logKeys {
 		if slices.ContainsFunc(l.keyset().Standing(ledger.UseLog, l.now), func(s ledger.Key) bool { return bytes.Equal(s.SPKI, k.spki()) }) {
 			keys = append(keys, k)
 		}
 	}
-	return l.publishBy(keys...)
+	return l.signBy(tree, keys...)
 }
 
-func (l *log) publishBy(keys ...key) *log {
+func (l *log) signBy(tree ledger.Tree, keys ...key) []byte {
 	var signers []note.Signer
 	for _, k := range keys {
 		signer, err := ledger.LogSigner(origin, k.PrivateKey)
 		l.must(err)
 		signers = append(signers, signer)
 	}
-	var err error
-	l.note, err = ledger.SignCheckpoint(ledger.Checkpoint{Origin: origin, Tree: l.edge.Tree()}, signers...)
+	c := ledger.Checkpoint{Origin: origin, Tree: tree}
+	note, err := ledger.SignCheckpoint(c, signers...)
 	l.must(err)
-	return l
+	for _, w := range l.witnesses {
+		line, err := ledger.Cosign(c, "witness.example/"+w, newKey(w), l.now+l.skew[w])
+		l.must(err)
+		note = append(note, line...)
+	}
+	return note
+}
+
+// watch gives a log three witnesses, of whom a reader asks for two.
+func (l *log) watch() {
+	l.witnesses, l.notes, l.skew = []string{"w1", "w2", "w3"}, map[int64][]byte{}, map[string]canon.Time{}
+}
+
+// policy is the witness policy of who reads a watched log.
+func (l *log) policy() string {
+	text := ""
+	for _, w := range []string{"w1", "w2", "w3"} {
+		vkey, err := ledger.WitnessVKey("witness.example/"+w, newKey(w).Public().(ed25519.PublicKey))
+		l.must(err)
+		text += "witness " + w + " " + vkey + "\n"
+	}
+	return text + "group all3 2 w1 w2 w3\nquorum all3\n"
+}
+
+func (l *log) Around(_ context.Context, index int64) (before, after []byte, err error) {
+	for _, size := range slices.Sorted(maps.Keys(l.notes)) {
+		if size > index {
+			return before, l.notes[size], nil
+		}
+		before = l.notes[size]
+	}
+	return before, nil, nil
 }
 
 func (l *log) Checkpoint(context.Context) ([]byte, error) {
@@ -292,7 +344,7 @@ func copyOf(l *log) log {
 	for t, data := range l.tiles {
 		c.tiles[t] = bytes.Clone(data)
 	}
-	c.commitments, c.renewed = slices.Clone(l.commitments), maps.Clone(l.renewed)
+	c.commitments, c.notes, c.renewed = slices.Clone(l.commitments), maps.Clone(l.notes), maps.Clone(l.renewed)
 	return c
 }
 
@@ -354,6 +406,7 @@ type service struct {
 	changeVerdict   func(*policy.Verdict)
 	changeResult    func(*policy.Result)
 	changeExpect    func(*attest.Expect)
+	changeChallenge func(*attest.Challenge)
 }
 
 // newService starts a log and enters what the verifier judges by.
@@ -379,7 +432,7 @@ func newService(t testing.TB, keys string) *service {
 	l.append(ledger.KindReference, ledger.StreamServer, l.put(s.references))
 	for _, c := range s.collateral {
 		l.append(ledger.KindCollateral, ledger.StreamServer, l.put(ledger.Collateral{
-			Type: ledger.CollateralType, Kind: c.Kind, Data: l.putBytes(c.Data), Source: "https://example.test/", Fetched: l.now}))
+			Type: ledger.CollateralType, Kind: c.Kind, Data: l.putBytes(c.Data), Source: "https://example.test/" + c.Kind, Fetched: l.now}))
 	}
 	return s
 }
@@ -389,6 +442,12 @@ func (s *service) ask(node string) attest.Challenge {
 	nonce := sha256.Sum256(fmt.Appendf(nil, "nonce %d", len(s.commitments)))
 	c := attest.Challenge{Type: attest.ChallengeType, Origin: "https://verifier.example", ResultKey: s.key(ledger.UseResult).spki(),
 		Node: node, Nonce: nonce[:], Issued: s.now, Expires: s.now + 300}
+	if len(s.witnesses) > 0 {
+		c.Checkpoint = s.putBytes(s.note)
+	}
+	if s.changeChallenge != nil {
+		s.changeChallenge(&c)
+	}
 	s.append(ledger.KindChallenge, ledger.StreamVerifier, s.put(c))
 	s.now++
 	return c

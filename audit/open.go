@@ -33,8 +33,10 @@ type Archive struct {
 	scope  []byte // nil: the export is whole
 	tiles  map[place]span
 	blobs  int      // how many there are
-	first  int64    // byte where the header of the first stands
 	marked []marked // every blobsPerMark-th blob, ordered by digest
+
+	kept      map[int64]span // checkpoints of before, by size
+	keptSizes []int64        // ascending
 }
 
 const blobsPerMark = 8
@@ -58,8 +60,8 @@ type marked struct {
 // Open reads the structure of an export of the given size in bytes. It refuses, with a [*Fault] that names the part, every
 // file that [Export] would not have written for some log; whether the contents are true, [Replay] finds.
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
-	a := &Archive{r: r, size: size, tiles: map[place]span{}}
-	t := &exportReader{tar.NewReader(r, size)}
+	a := &Archive{r: r, size: size, tiles: map[place]span{}, kept: map[int64]span{}}
+	t := &exportReader{tar: tar.NewReader(r, size)}
 	first, err := t.want(partCheckpoint)
 	if err != nil {
 		return nil, err
@@ -74,13 +76,8 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	if err != nil {
 		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()}
 	}
-	at := t.tar.Offset()
-	if p, ok, err := t.next(); err == nil && ok && p.Name == partScope {
-		if a.scope, err = t.tar.Content(p); err != nil {
-			return nil, asFault(err)
-		}
-	} else { // what is wrong there, the next part says
-		t = &exportReader{tar.NewReaderAt(r, size, at)}
+	if err := a.readOptional(t, c.Size); err != nil {
+		return nil, err
 	}
 	for tile := range ledger.Tiles(c.Size) {
 		p, err := t.want(tile.Path())
@@ -96,10 +93,8 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 		}
 		a.tiles[place{tile.Level, tile.Index}] = span{p.At, p.Size}
 	}
-	a.first = t.tar.Offset()
 	var last canon.Digest
 	for {
-		at := t.tar.Offset()
 		p, ok, err := t.next()
 		if err != nil {
 			return nil, err
@@ -115,17 +110,77 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 			return nil, &Fault{Part: p.Name, Index: NoIndex, What: "blobs are not ordered by digest, each once"}
 		}
 		if a.blobs%blobsPerMark == 0 {
-			a.marked = append(a.marked, marked{digest, at})
+			a.marked = append(a.marked, marked{digest, p.Header})
 		}
 		last, a.blobs = digest, a.blobs+1
 	}
 }
 
+// readOptional reads what stands between the checkpoint and the tiles.
+func (a *Archive) readOptional(t *exportReader, end int64) error {
+	p, ok, err := t.next()
+	if err != nil || !ok || p.Name != partScope {
+		t.again = &answer{p, ok, err}
+		return a.readKept(t, end)
+	}
+	if a.scope, err = t.tar.Content(p); err != nil {
+		return asFault(err)
+	}
+	return a.readKept(t, end)
+}
+
+// readKept reads the checkpoints of before, whatever their number.
+func (a *Archive) readKept(t *exportReader, end int64) error {
+	for {
+		p, ok, err := t.next()
+		if err != nil || !ok || !strings.HasPrefix(p.Name, keptPrefix) {
+			t.again = &answer{p, ok, err}
+			return nil
+		}
+		size, good := parseKeptName(p.Name)
+		fault := func(what string) error { return &Fault{Part: p.Name, Index: NoIndex, What: what} }
+		switch n := len(a.keptSizes); {
+		case !good || size > end:
+			return fault("want " + keptPrefix + "SIZE, of a size that the log had")
+		case n > 0 && a.keptSizes[n-1] >= size:
+			return fault("kept checkpoints are not ordered by size, each once")
+		case p.Size > ledger.MaxCheckpoint:
+			return fault(fmt.Sprintf("%d bytes, at most %d", p.Size, ledger.MaxCheckpoint))
+		}
+		data, err := t.tar.Content(p)
+		if err != nil {
+			return asFault(err)
+		}
+		switch c, err := ledger.ReadCheckpoint(data); {
+		case err != nil:
+			return fault(err.Error())
+		case c.Size != size:
+			return fault(fmt.Sprintf("a checkpoint of size %d", c.Size))
+		case !cosigned(data):
+			return fault("it bears no cosignature, and so no time")
+		}
+		a.kept[size], a.keptSizes = span{p.At, p.Size}, append(a.keptSizes, size)
+	}
+}
+
 // exportReader goes through an export part by part; what is wrong with the file is a [*Fault].
-type exportReader struct{ tar *tar.Reader }
+type exportReader struct {
+	tar   *tar.Reader
+	again *answer // of next, that was read and not used
+}
+
+type answer struct {
+	part tar.Part
+	ok   bool
+	err  error
+}
 
 // next returns the next part without its content, or false at the end of the file.
 func (t *exportReader) next() (tar.Part, bool, error) {
+	if a := t.again; a != nil {
+		t.again = nil
+		return a.part, a.ok, a.err
+	}
 	p, ok, err := t.tar.Next()
 	return p, ok, asFault(err)
 }
@@ -206,7 +261,7 @@ func (a *Archive) blob(digest canon.Digest) (data []byte, number int, err error)
 	}
 	number = i * blobsPerMark
 	name := blobName(digest)
-	for t := (&exportReader{tar.NewReaderAt(a.r, a.size, a.marked[i].at)}); number < min(a.blobs, (i+1)*blobsPerMark); number++ {
+	for t := (&exportReader{tar: tar.NewReaderAt(a.r, a.size, a.marked[i].at)}); number < min(a.blobs, (i+1)*blobsPerMark); number++ {
 		p, ok, err := t.next()
 		switch {
 		case err != nil:
@@ -232,7 +287,10 @@ func (a *Archive) content(name string, s span) ([]byte, error) {
 // blobNames yields the names of all blobs in the file, in order.
 func (a *Archive) blobNames() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		t := &exportReader{tar.NewReaderAt(a.r, a.size, a.first)}
+		if a.blobs == 0 {
+			return
+		}
+		t := &exportReader{tar: tar.NewReaderAt(a.r, a.size, a.marked[0].at)}
 		for range a.blobs {
 			p, ok, err := t.next()
 			if err == nil && !ok {

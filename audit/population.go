@@ -22,13 +22,15 @@ func (r Row) Record() []string {
 	for i, room := range r.Rules {
 		rules[i] = room.Room + "=" + strconv.Itoa(room.Rules)
 	}
-	asOf := ""
-	if r.AsOf != 0 {
-		asOf = r.AsOf.String()
+	instant := func(t canon.Time) string {
+		if t == 0 {
+			return ""
+		}
+		return t.String()
 	}
 	record := []string{
-		strconv.FormatInt(r.Index, 10), r.Time.String(), r.Node, present(r.Evidence), present(r.Policy), r.PolicyName, r.Outcome, strings.Join(r.Reasons, "; "),
-		strings.Join(rules, " "), present(r.Key), r.Verdict.String(), present(r.Appraisal), asOf, present(r.Build), r.Fault,
+		strconv.FormatInt(r.Index, 10), instant(r.Time), r.Node, present(r.Evidence), present(r.Policy), r.PolicyName, r.Outcome, strings.Join(r.Reasons, "; "),
+		strings.Join(rules, " "), present(r.Key), present(r.Verdict), present(r.Appraisal), instant(r.AsOf), present(r.Build), r.Fault,
 	}
 	for i := range record {
 		record[i] = Printable(record[i])
@@ -53,7 +55,8 @@ type Totals struct {
 	Origin   string       `json:"origin"`
 	Size     int64        `json:"size"`
 	Root     canon.Digest `json:"root,omitzero"`
-	Verdicts int64        `json:"verdicts"` // entries
+	Scope    *Scoped      `json:"scope,omitzero"` // absent: the whole log. Else no more verdicts than its own are counted
+	Verdicts int64        `json:"verdicts"`       // entries
 	Rows     int64        `json:"rows"`
 	Outcomes []KindCount  `json:"outcomes"`
 	Policies []KindCount  `json:"policies"` // by digest
@@ -97,7 +100,7 @@ func (t *Tallying) Add(r Row) {
 func (t *Tallying) Totals() Totals {
 	i := t.integrity
 	totals := Totals{
-		Type: PopulationType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Verdicts: i.Verdicts.Logged,
+		Type: PopulationType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Scope: i.Scope, Verdicts: i.Verdicts.Logged,
 		Rows: t.rows, Outcomes: t.outcomes.list(), Policies: t.policies.list(), Months: t.months.list(), Faulty: t.faulty, Faults: i.Faults,
 	}
 	if t.faulty > 0 || t.rows != totals.Verdicts {

@@ -26,7 +26,12 @@ type result struct {
 	outcomes   counter
 	roots      []canon.Digest // one for each appraisal that was recomputed
 	answered   bool           // there is a verdict
+	changes    []Change       // of verdicts that were judged once more
+	times      counter        // what time.bounds says of appraisals, by status
+	untimed    counter        // why it is unknown
 }
+
+func newResult() *result { return &result{outcomes: counter{}, times: counter{}, untimed: counter{}} }
 
 func (res *result) fault(f Fault) { res.faults = append(res.faults, f) }
 
@@ -39,7 +44,7 @@ func (res *result) differ(f Fault) {
 func (r *replay) recompute(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	first, total := r.ofRange()
+	total := r.submissions.n
 	sum := newSum()
 	var mu sync.Mutex // guards next, done and Progress
 	var next, done int
@@ -63,11 +68,16 @@ func (r *replay) recompute(ctx context.Context) error {
 		for range min(r.o.Workers, len(results)) {
 			wg.Go(func() {
 				for i := take(); i < len(results) && ctx.Err() == nil; i = take() {
-					ev, err := r.evidenceAt(ctx, first+from+i)
+					ev, err := r.evidenceAt(ctx, from+i)
 					if err == nil {
+						results[i] = *newResult()
 						j := job{replay: r, ev: ev, res: &results[i]}
-						j.res.outcomes = counter{}
-						err = j.run(ctx)
+						if r.o.Range.has(ev.index) {
+							err = j.run(ctx)
+						} else {
+							results[i].answered = true // not asked
+							err = j.present(ctx)
+						}
 					}
 					if err != nil {
 						cancel(err)
@@ -89,17 +99,15 @@ func (r *replay) recompute(ctx context.Context) error {
 	return nil
 }
 
-// ofRange returns the rows of the submissions that are recomputed: the first, and how many.
-func (r *replay) ofRange() (first, n int) { return 0, r.submissions.n }
-
 // sum is what results come to, added up in the order of the log.
 type sum struct {
 	outcomes counter
+	untimed  counter
 	roots    map[canon.Digest]int64
 	first    *Fault
 }
 
-func newSum() *sum { return &sum{counter{}, map[canon.Digest]int64{}, nil} }
+func newSum() *sum { return &sum{counter{}, counter{}, map[canon.Digest]int64{}, nil} }
 
 func (r *replay) add(s *sum, res result) {
 	for _, f := range res.faults {
@@ -113,10 +121,18 @@ func (r *replay) add(s *sum, res result) {
 	for _, d := range res.roots {
 		s.roots[d]++
 	}
+	r.report.Time.Affirmed += res.times[claim.Affirmed.String()]
+	r.report.Time.Contradicted += res.times[claim.Contradicted.String()]
+	for k, n := range res.untimed {
+		s.untimed[k] += n
+	}
 	for i := range res.differs {
 		if s.first == nil || res.differs[i].Index < s.first.Index {
 			s.first = &res.differs[i]
 		}
+	}
+	for _, c := range res.changes {
+		r.report.Now.count(c)
 	}
 	if !res.answered {
 		r.report.Unanswered++
@@ -125,7 +141,7 @@ func (r *replay) add(s *sum, res result) {
 
 func (r *replay) addUp(s *sum) {
 	r.report.First = s.first
-	r.report.Outcomes = s.outcomes.list()
+	r.report.Outcomes, r.report.Time.Unknown = s.outcomes.list(), s.untimed.list()
 	for d, n := range s.roots {
 		r.report.Roots = append(r.report.Roots, SeenRoots{d, isVendor(d), n})
 	}
@@ -184,6 +200,11 @@ func (j *job) run(ctx context.Context) error {
 			}
 			j.res.answered = true
 		}
+		if j.knowing != nil && logged != nil && len(logged.Rules) > 0 {
+			if err := j.met(j.judgeNow(ctx, opened, a, logged), a.index, ledger.KindAppraisal); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -224,6 +245,9 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if logged.AsOf < j.ev.time || logged.AsOf > a.time {
 		j.res.fault(placed(Fault{What: fmt.Sprintf("as of %s, the evidence is of %s and the entry of %s", logged.AsOf, j.ev.time, a.time)}, a.index, ledger.KindAppraisal))
 	}
+	if err := j.met(j.bounds(ctx, a, logged.AsOf), a.index, ledger.KindAppraisal); err != nil {
+		return nil, err
+	}
 	if len(logged.Rules) == 0 { // what a verifier logs where its own rules failed
 		j.res.appraisals.NotReproducible++
 		return nil, wrong("not reproducible with this build: made by no rules, the verifier failed on the evidence")
@@ -232,6 +256,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if err != nil {
 		return &logged, err
 	}
+	j.checkNewest(logged, a)
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
 	if !ok {
 		j.res.appraisals.NotReproducible++

@@ -20,6 +20,8 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Now      *Now           // judge everything once more, so; nil: do not
+	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
 	// Progress is called now and then, never by two goroutines at once; nil: not at all. Stages are "read" and "recompute".
 	Progress func(stage string, done, total int64)
@@ -36,13 +38,17 @@ type Options struct {
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a result key of its time, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
-//   - every appraisal, computed again from its inputs, and that references and collateral were logged before
-//   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for evidence and policy
+//   - every appraisal, computed again from its inputs, that references and collateral were logged before, and that no newer
+//     issue of that collateral stood in the log at the time of appraisal
+//   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for
+//     evidence and policy
 //   - the given promises
+//   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
+//     time.bounds)
+//   - that each checkpoint that a challenge names is one that this log had
 //
-// It does not check that the log continues one seen earlier, nor instants against any other clock than the
-// server's, nor that newer collateral was at hand, nor which expectations beside the challenge the server should have had,
-// nor the build that a result names, nor that every submission has a verdict: those without are counted.
+// It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
+// have had, nor the build that a result names, nor that every submission has a verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
@@ -59,7 +65,9 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 		if err := r.findUnnamed(); err != nil {
 			return Report{}, fmt.Errorf("replay: %w", err)
 		}
-		r.judgePromises()
+		if err := r.judgePromises(ctx); err != nil {
+			return Report{}, fmt.Errorf("replay: %w", err)
+		}
 	}
 	return r.conclude(), nil
 }
@@ -91,7 +99,10 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 		return false, err
 	}
 	r.judgeKeys(note, whole)
-	return whole, nil
+	if whole {
+		err = r.checkViews(ctx, c.Tree)
+	}
+	return whole, err
 }
 
 // ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
@@ -123,6 +134,9 @@ type replay struct {
 	latest    canon.Time                        // of any entry
 	each      func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
+	kept    cache[*witnessed] // checkpoints of before
+	knowing *knowing          // nil: nothing is judged once more
+
 	history
 	roots      cache[attest.Roots]
 	references cache[attest.References]
@@ -142,7 +156,18 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
-		Promises: []Kept{}, Faults: []Fault{},
+		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
+	}
+	if o.Range != (Range{}) {
+		r.report.Range = &o.Range
+	}
+	if o.Now != nil {
+		r.knowing = newKnowing(*o.Now)
+		r.report.Now = &Rejudged{AsOf: o.Now.AsOf, Known: o.Now.Known, Items: []canon.Digest{}, Changes: []Change{}}
+		for _, item := range o.Now.Items {
+			r.report.Now.Items = append(r.report.Now.Items, item.Record.Data)
+		}
+		r.report.Now.Items = slices.Compact(sorted(r.report.Now.Items))
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
@@ -171,8 +196,10 @@ func (r *replay) fault(f Fault) {
 	}
 }
 
-func (r *replay) orderFaults() {
-	slices.SortStableFunc(r.faults, func(a, b Fault) int {
+func (r *replay) orderFaults() { orderFaults(r.faults) }
+
+func orderFaults(faults []Fault) {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
 	})
 }
@@ -202,17 +229,13 @@ func (r *replay) findUnnamed() error {
 // conclude orders what was found and names the outcome.
 func (r *replay) conclude() Report {
 	r.orderFaults()
+	if r.report.FaultCount == int64(len(r.faults)) {
+		r.faults = slices.Compact(r.faults) // two checks may meet the same thing
+		r.report.FaultCount = int64(len(r.faults))
+	}
 	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
 	r.report.Entries = r.kinds.list()
-	open := slices.ContainsFunc(r.report.Promises, func(k Kept) bool { return k.State == PromiseOpen })
-	switch {
-	case len(r.faults) > 0:
-		r.report.Outcome = Faulty
-	case r.trust == nil, open:
-		r.report.Outcome = NotAnchored
-	default:
-		r.report.Outcome = Equal
-	}
+	r.report.Outcome = r.report.outcome()
 	return r.report
 }
 

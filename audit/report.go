@@ -2,9 +2,11 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/verifier"
 )
 
 // ReportType is the type of the report document.
@@ -47,25 +49,29 @@ func (o Outcome) ExitCode() int {
 // Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
 // whatever the number of workers, the machine and the day.
 type Report struct {
-	Type       string       `json:"type"`
-	Outcome    Outcome      `json:"outcome"`
-	Trust      string       `json:"trust"` // anchored, or not anchored
-	Origin     string       `json:"origin"`
-	Size       int64        `json:"size"` // entries, as the checkpoint says
-	Root       canon.Digest `json:"root,omitzero"`
-	Witnesses  Witnessing   `json:"witnesses"`      // of the checkpoint
-	Scope      *Scoped      `json:"scope,omitzero"` // absent: the whole log
-	Keys       []SeenKey    `json:"keys"`           // that the log shows
-	Roots      []SeenRoots  `json:"roots"`          // root sets that appraisals were made under
-	Entries    []KindCount  `json:"entries"`        // that were read, by kind
-	Unanswered int64        `json:"unanswered"`     // evidence without a verdict
-	Appraisals Tally        `json:"appraisals"`
-	Verdicts   Tally        `json:"verdicts"`
-	Outcomes   []KindCount  `json:"outcomes"` // of the logged verdicts
-	Promises   []Kept       `json:"promises"`
-	First      *Fault       `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
-	FaultCount int64        `json:"fault_count"`
-	Faults     []Fault      `json:"faults"` // the first MaxFaults of them, in log order
+	Type       string               `json:"type"`
+	Outcome    Outcome              `json:"outcome"`
+	Trust      string               `json:"trust"` // anchored, or not anchored
+	Origin     string               `json:"origin"`
+	Size       int64                `json:"size"` // entries, as the checkpoint says
+	Root       canon.Digest         `json:"root,omitzero"`
+	Scope      *Scoped              `json:"scope,omitzero"` // absent: the whole log
+	Range      *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
+	Rules      []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
+	Witnesses  Witnessing           `json:"witnesses"`      // of the checkpoint
+	Keys       []SeenKey            `json:"keys"`           // that the log shows
+	Roots      []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
+	Entries    []KindCount          `json:"entries"`        // that were read, by kind
+	Unanswered int64                `json:"unanswered"`     // evidence without a verdict
+	Appraisals Tally                `json:"appraisals"`
+	Verdicts   Tally                `json:"verdicts"`
+	Outcomes   []KindCount          `json:"outcomes"` // of the logged verdicts
+	Time       TimeBounds           `json:"time"`     // of appraisals
+	Promises   []Kept               `json:"promises"`
+	Now        *Rejudged            `json:"now,omitzero"`   // absent: nothing was judged once more
+	First      *Fault               `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
+	FaultCount int64                `json:"fault_count"`
+	Faults     []Fault              `json:"faults"` // the first MaxFaults of them, in log order
 }
 
 // Words for [Report.Trust].
@@ -80,6 +86,7 @@ type SeenKey struct {
 	Fingerprint canon.Digest `json:"fingerprint"` // SHA-256 of the SubjectPublicKeyInfo
 	From        canon.Time   `json:"from"`
 	Until       canon.Time   `json:"until,omitzero"` // last instant; absent: no end is fixed
+	VKey        string       `json:"vkey,omitzero"`  // of a log key: verifier key of the checkpoints, origin+hash+key
 }
 
 // SeenRoots is a root set that appraisals were made under.
@@ -143,6 +150,9 @@ func (r Report) Text() string {
 	if s := r.Scope; s != nil {
 		line("scope", "%s: %d of %d entries; the others are leaves that nobody opened, and whether more of them match, the log's owner alone can say", Printable(s.Criteria.String()), s.Entries, r.Size)
 	}
+	if g := r.Range; g != nil {
+		line("range", "evidence of entries %d to before %d; the verdicts on other evidence were not recomputed", g.From, g.To)
+	}
 	line("trust", "%s", r.Trust)
 	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
@@ -161,8 +171,14 @@ func (r Report) Text() string {
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
 	}
+	if r.Appraisals.Logged > 0 {
+		line("time", "%s", r.Time.text())
+	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
+	}
+	if r.Now != nil {
+		r.Now.text(line)
 	}
 	if r.First != nil {
 		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, Printable(r.First.What))
@@ -185,12 +201,28 @@ func (r Report) Text() string {
 	return b.String()
 }
 
+// outcome follows from what else the report says.
+func (r Report) outcome() Outcome {
+	open := slices.ContainsFunc(r.Promises, func(k Kept) bool { return k.State == PromiseOpen })
+	switch {
+	case r.FaultCount > 0:
+		return Faulty
+	case r.Trust != Anchored, open:
+		return NotAnchored
+	}
+	return Equal
+}
+
 // within says what an outcome holds for, where it is not the whole log.
 func (r Report) within() string {
+	words := ""
 	if r.Scope != nil {
-		return " within a scope"
+		words += " within a scope"
 	}
-	return ""
+	if r.Range != nil {
+		words += " within a range"
+	}
+	return words
 }
 
 // undecided says why an equal replay does not pass.

@@ -175,6 +175,7 @@ func ExportScope(ctx context.Context, src ledger.Source, criteria Criteria, w io
 		return fail(err)
 	}
 	var blobs []canon.Digest
+	kept := newKeeping(src)
 	for _, i := range indexes {
 		commitment, err := r.leaf(ctx, i)
 		if err != nil {
@@ -185,6 +186,9 @@ func ExportScope(ctx context.Context, src ledger.Source, criteria Criteria, w io
 			return fail(err)
 		}
 		inner, err := Names(ctx, src, e)
+		if err == nil && e.Kind == ledger.KindAppraisal {
+			err = kept.bracket(ctx, i)
+		}
 		if err != nil {
 			return fail(fmt.Errorf("entry %d: %w", i, err))
 		}
@@ -197,7 +201,7 @@ func ExportScope(ctx context.Context, src ledger.Source, criteria Criteria, w io
 	if c, err := ledger.ReadCheckpoint(note); err != nil || c.Size != r.report.Size {
 		return fail(errors.New("the log grew meanwhile: try again"))
 	}
-	if err := writeExport(ctx, src, w, note, text, r.report.Size, slices.Compact(sorted(blobs))); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note, text, kept}, r.report.Size, slices.Compact(sorted(blobs))); err != nil {
 		return fail(err)
 	}
 	return s, nil
@@ -321,13 +325,25 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 	return nil
 }
 
-// writeExport writes the parts of an export. scope is nil where the export is whole.
-func writeExport(ctx context.Context, src ledger.Source, w io.Writer, note, scope []byte, size int64, blobs []canon.Digest) error {
-	if err := tar.Write(w, partCheckpoint, note); err != nil {
+// preamble is what stands in an export before the tiles.
+type preamble struct {
+	note  []byte
+	scope []byte // nil: the export is whole
+	kept  *keeping
+}
+
+// writeExport writes the parts of an export.
+func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble, size int64, blobs []canon.Digest) error {
+	if err := tar.Write(w, partCheckpoint, p.note); err != nil {
 		return err
 	}
-	if scope != nil {
-		if err := tar.Write(w, partScope, scope); err != nil {
+	if p.scope != nil {
+		if err := tar.Write(w, partScope, p.scope); err != nil {
+			return err
+		}
+	}
+	for _, size := range p.kept.sizes() {
+		if err := tar.Write(w, keptName(size), p.kept.notes[size]); err != nil {
 			return err
 		}
 	}

@@ -80,44 +80,6 @@ func compareTile(ctx context.Context, src Source, want TileData) error {
 	return nil
 }
 
-// Scan reads the leaves of a tree from an index on, in order, without those before them, and checks that they are the
-// tree's: together with the hashes that a source gives for what lies before, they must lead to its root, which no other
-// leaves do. As with [Walk], what visit learns counts only if Scan returns nil. It opens no leaf.
-func Scan(ctx context.Context, src Source, from int64, tree Tree, visit func(index int64, commitment canon.Digest)) error {
-	if from < 0 || from > tree.Size {
-		return fmt.Errorf("scan: from index %d in a tree of size %d", from, tree.Size)
-	}
-	first := from - from%TileWidth
-	var before [][]byte
-	for _, t := range EdgeTiles(first) {
-		data, err := src.Tile(ctx, t)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Path(), err)
-		}
-		before = append(before, data)
-	}
-	edge, err := NewEdge(first, before)
-	if err != nil {
-		return err
-	}
-	for ; first < tree.Size; first += TileWidth {
-		commitments, err := readBundle(ctx, src, first, tree.Size)
-		if err != nil {
-			return err
-		}
-		for i, c := range commitments {
-			if index := first + int64(i); index >= from {
-				visit(index, c)
-			}
-		}
-		edge, _ = Append(edge, commitments)
-	}
-	if got := edge.Tree(); got != tree {
-		return fmt.Errorf("tree of size %d: the leaves from %d on do not lead to its root", tree.Size, from)
-	}
-	return nil
-}
-
 // readBundle reads the entry bundle that begins with an index, as wide as a tree of the given size has it.
 func readBundle(ctx context.Context, src Source, first, size int64) ([]canon.Digest, error) {
 	t := tileAt(EntriesLevel, first, size)
@@ -133,4 +95,12 @@ func readBundle(ctx context.Context, src Source, first, size int64) ([]canon.Dig
 		return nil, fmt.Errorf("%s: %d leaves, want %d", t.Path(), len(commitments), t.Width)
 	}
 	return commitments, nil
+}
+
+// Keeper is a source that also has checkpoints of before, by which an auditor brackets when an entry was made.
+type Keeper interface {
+	Source
+	// Around returns the largest kept checkpoint that does not cover an index of the log, and the smallest that does. nil:
+	// it keeps none there.
+	Around(ctx context.Context, index int64) (before, after []byte, err error)
 }

@@ -232,6 +232,28 @@ func TestScan(t *testing.T) {
 	check(t, "another root", ledger.Scan(t.Context(), &m, size, tree, func(int64, canon.Digest) {}), "do not lead to its root")
 }
 
+// TestTrees: the trees that a log was, from its leaves alone.
+func TestTrees(t *testing.T) {
+	m, trees := grown(600)
+	all := trees[len(trees)-1]
+	var sizes []int64
+	for size := range int64(601) {
+		sizes = append(sizes, size)
+	}
+	for _, want := range [][]int64{sizes, {0}, {600}, {255, 256, 256, 257}, nil} {
+		var got []ledger.Tree
+		if err := ledger.Trees(t.Context(), m, all, want, func(tree ledger.Tree) { got = append(got, tree) }); err != nil || len(got) != len(want) {
+			t.Fatalf("%d of %d trees, %v", len(got), len(want), err)
+		}
+		for i, size := range want {
+			if got[i] != trees[size] {
+				t.Errorf("tree of size %d: %v, want %v", size, got[i], trees[size])
+			}
+		}
+	}
+	check(t, "larger than the log", ledger.Trees(t.Context(), m, all, []int64{5, 601}, func(ledger.Tree) {}), "of size 601 in a tree of size 600")
+}
+
 // TestPeerReadsTiles has Tessera's client make the proofs from our tiles: they are the same hashes as ours.
 func TestPeerReadsTiles(t *testing.T) {
 	ctx := t.Context()

@@ -97,7 +97,7 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if s.given, err = settings.read(); err != nil {
 		return nil, err
 	}
-	if s.build, err = thisBuild(); err != nil {
+	if s.build, err = ThisBuild(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(settings.Data, 0o700); err != nil {
@@ -345,8 +345,8 @@ func (o *oneAtATime) Read(b []byte) (int, error) {
 	return o.r.Read(b)
 }
 
-// thisBuild names the running executable.
-func thisBuild() (policy.Build, error) {
+// ThisBuild names the running executable.
+func ThisBuild() (policy.Build, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return policy.Build{}, fmt.Errorf("name this build: %w", err)

@@ -88,6 +88,9 @@ func (a *app) auditPopulation(ctx context.Context, name, trust, output string) (
 	for _, o := range totals.Outcomes {
 		by = append(by, fmt.Sprintf("%d %s", o.Count, o.Kind))
 	}
+	if s := totals.Scope; s != nil {
+		a.say("population of a scope, %s: whether other verdicts of the log match, its owner alone can say", audit.Printable(s.Criteria.String()))
+	}
 	a.say("population: %d rows for %d verdict entries of a tree of %d; %s; %d with a fault", totals.Rows, totals.Verdicts, totals.Size, strings.Join(by, ", "), totals.Faulty)
 	return a.conclude(g.Integrity(), totals.Outcome)
 }

@@ -164,6 +164,15 @@ func (n nearest) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
 	return n.far.Blob(ctx, d)
 }
 
+// Around returns what the source of this pull keeps.
+func (n nearest) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+	keeper, ok := n.far.(ledger.Keeper)
+	if !ok {
+		return nil, nil, nil
+	}
+	return keeper.Around(ctx, index)
+}
+
 // pullKeys returns the log's keys: those that the trust file leads to, of the earlier pull, or what the source says. A
 // source that cannot be asked for its keysets has changed its log key unnoticed: then a newer trust file is needed.
 func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, ask func(context.Context) (ledger.KeyHistory, error)) ([]string, error) {

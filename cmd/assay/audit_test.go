@@ -35,23 +35,36 @@ func (k testKey) Sign(message []byte) ([]byte, error) {
 	return k.PrivateKey.Sign(nil, message, crypto.Hash(0))
 }
 
-func testKeyset(t *testing.T, name string) ledger.Keyset {
-	t.Helper()
+// keysetOf returns the keyset of a name.
+func keysetOf(name string) (ledger.Keyset, error) {
 	k := ledger.Keyset{Type: ledger.KeysetType, Origin: "log.example", Made: canon.At(minted)}
 	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
 		spki, err := x509.MarshalPKIXPublicKey(newTestKey(name + " " + use).Public())
 		if err != nil {
-			t.Fatal(err)
+			return k, err
 		}
 		k.Keys = append(k.Keys, ledger.Key{Use: use, SPKI: spki, From: k.Made})
+	}
+	return k, nil
+}
+
+// sealKeyset returns the envelope of a keyset, signed by the keys of a name.
+func sealKeyset(k ledger.Keyset, name string) (ledger.Envelope, error) {
+	return ledger.SealKeyset(k, newTestKey(name+" log"), newTestKey(name+" result"), newTestKey(name+" promise"))
+}
+
+func testKeyset(t *testing.T, name string) ledger.Keyset {
+	t.Helper()
+	k, err := keysetOf(name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return k
 }
 
-// sealedKeyset returns the envelope of a test keyset.
 func sealedKeyset(t *testing.T, name string) ledger.Envelope {
 	t.Helper()
-	env, err := ledger.SealKeyset(testKeyset(t, name), newTestKey(name+" log"), newTestKey(name+" result"), newTestKey(name+" promise"))
+	env, err := sealKeyset(testKeyset(t, name), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +160,7 @@ func TestAudit(t *testing.T) {
 		{"export of nothing", []string{"audit", "export", "--data", at("nowhere")}, 2, "", "no such file"},
 		{"export of two", []string{"audit", "export", "--data", dir, "--database", "sqlite:x"}, 2, "", "want one of --data"},
 		{"trust", []string{"audit", "trust", "init", one, two, "--out", at("trust.yaml")}, 0, "", ""},
-		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "requires at least 2 arg"},
+		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "want at least two URLs"},
 		{"trust of one source twice", []string{"audit", "trust", "init", one, one + "/"}, 2, "", "is named twice"},
 		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: " + one + " has the log key"},
 		{"trust in a forger", []string{"audit", "trust", "init", forger, serveKeys(t, "forger"), "--out", at("forger.yaml")}, 0, "", ""},
@@ -194,9 +207,14 @@ func TestAudit(t *testing.T) {
 
 // TestAuditRefusesGODEBUG: settings that change what signatures Go accepts would change a replay.
 func TestAuditRefusesGODEBUG(t *testing.T) {
-	var words bytes.Buffer
-	a := &app{stdout: io.Discard, stderr: &words, getenv: func(string) string { return "x509negativeserial=1" }}
-	if code := a.run(t.Context(), []string{"audit", "replay", "log.tar"}); code != 2 || !strings.Contains(words.String(), "GODEBUG") {
-		t.Errorf("exit code %d: %s", code, words.String())
+	for _, args := range [][]string{
+		{"replay", "log.tar"}, {"population", "log.tar"}, {"sample", "log.tar", "--seed", "1", "--size", "1"}, {"challenge", "log.tar", "--seed", "1"},
+		{"diff", "log.tar", "1", "2"}, {"explain", "log.tar", "1"},
+	} {
+		var words bytes.Buffer
+		a := &app{stdout: io.Discard, stderr: &words, getenv: func(string) string { return "x509negativeserial=1" }}
+		if code := a.run(t.Context(), append([]string{"audit"}, args...)); code != 2 || !strings.Contains(words.String(), "GODEBUG") {
+			t.Errorf("%s: exit code %d: %s", args[0], code, words.String())
+		}
 	}
 }

@@ -94,9 +94,10 @@ func (f *Fault) Error() string { return f.Where + ": " + f.What }
 
 // Part is where the content of a part stands in the file.
 type Part struct {
-	Name string
-	At   int64
-	Size int
+	Name   string
+	Header int64 // where its header stands
+	At     int64
+	Size   int
 }
 
 // Reader goes through a file part by part.
@@ -142,7 +143,7 @@ func (t *Reader) Next() (Part, bool, error) {
 	if want := header(string(name), size); h != want {
 		return Part{}, false, &Fault{where, fmt.Sprintf("the header of %.100q has byte %d otherwise than an export has it", name, firstDifference(h[:], want[:]))}
 	}
-	p := Part{string(name), t.at + block, size}
+	p := Part{string(name), t.at, t.at + block, size}
 	var zeros, pad [block]byte
 	n := padding(size)
 	if err := t.read(p.Name, pad[:n], p.At+int64(size)); err != nil {
