@@ -410,8 +410,11 @@ type service struct {
 }
 
 // newService starts a log and enters what the verifier judges by.
-func newService(t testing.TB, keys string) *service {
-	l := newLog(t, keys)
+func newService(t testing.TB, keys string) *service { return newServiceAt(t, keys, t0) }
+
+// newServiceAt starts one at another time.
+func newServiceAt(t testing.TB, keys string, at canon.Time) *service {
+	l := newLogAt(t, keys, at)
 	s := &service{log: l, memory: attest.NewMemory()}
 	var ok bool
 	if s.policy, ok = policy.Builtin("confidential-cpu"); !ok {

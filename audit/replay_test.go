@@ -65,7 +65,11 @@ func TestReplayEqual(t *testing.T) {
 		t.Errorf("log %s %d %s", r.Origin, r.Size, r.Root)
 	}
 	for _, k := range s.keyset().Keys {
-		if !slices.Contains(r.Keys, audit.SeenKey{Use: k.Use, Fingerprint: canon.Sum(k.SPKI), From: k.From}) {
+		vkey, _ := k.LogVKey(origin)
+		if k.Use != ledger.UseLog {
+			vkey = ""
+		}
+		if !slices.Contains(r.Keys, audit.SeenKey{Use: k.Use, Fingerprint: canon.Sum(k.SPKI), From: k.From, VKey: vkey}) {
 			t.Errorf("the %s key is not named", k.Use)
 		}
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/x509"
 	"errors"
 	"os"
 	"path/filepath"

@@ -176,7 +176,7 @@ func TestLogCheckPromises(t *testing.T) {
 		{"withheld, by cosignature", mirror, minute, []string{lost}, exitReject, "cosigned at "},
 		{"not due, by cosignature", mirror, minute, []string{due}, exitUndecided, "the checkpoint was cosigned at "},
 		{"of another log", server.URL, 0, []string{foreign, there}, exitReject, "refused: " + foreign + ": made by the log \"log.other\""},
-		{"not by the promise key", server.URL, 0, []string{forged}, exitReject, "refused: " + forged + ": promise: not signed by the promise key"},
+		{"not by the promise key", server.URL, 0, []string{forged}, exitReject, "refused: " + forged + ": promise: not signed by a promise key"},
 		{"a worse one before one that is not due", server.URL, 0, []string{lost, due}, exitReject, "open: " + due},
 		{"no promise at all", server.URL, 0, []string{policy}, exitReject, "refused: " + policy + ": envelope"},
 	} {
