@@ -71,6 +71,9 @@ type (
 	resultInput struct {
 		Evidence string `path:"evidence" doc:"SHA-256 of the submitted bytes, lower-case hex"`
 	}
+	aroundInput struct {
+		Around int64 `query:"around" minimum:"0" required:"true" doc:"index of an entry"`
+	}
 	headInput struct {
 		Stream string `path:"stream" doc:"name of the stream: node:ID"`
 	}
@@ -188,6 +191,11 @@ func (s *Server) publicOperations(api huma.API) {
 		data, err := canon.Marshal(s.keyset)
 		return &rawBody{ContentType: jsonType, Body: data}, err
 	})
+	register(s, api, operation(http.MethodGet, "/v1/checkpoints", "checkpoints", "Ask for the kept checkpoints on both sides of an entry", http.StatusOK, 0),
+		func(ctx context.Context, in *aroundInput) (*answer[client.CheckpointsAround], error) {
+			before, after, err := source{s.store}.Around(ctx, in.Around)
+			return answered(client.CheckpointsAround{Before: string(before), After: string(after)}, err)
+		})
 	jwks := operation(http.MethodGet, client.JWKSPath, "jwks", "Ask for the keys of attestation results (RFC 7517)", http.StatusOK, 0)
 	jwks.Responses = responses(http.StatusOK, jwksType, &huma.Schema{Type: huma.TypeObject})
 	register(s, api, jwks, func(ctx context.Context, _ *empty) (*rawBody, error) {
