@@ -31,7 +31,8 @@ type history struct {
 	again       *reader
 	uncovered   uncovered
 	issues      issues
-	views       map[canon.Digest]*view // by C
+	views       rows[view]   // in log order; one that the challenge before named as well is left out
+	viewed      canon.Digest // C of the last
 
 	wanted map[canon.Digest]*found // commitments of promises
 }
@@ -78,7 +79,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, views: map[canon.Digest]*view{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
