@@ -19,7 +19,7 @@ func (w *witnessed) auditedBy(submitted ...client.Submitted) audit.Report {
 	text, err := os.ReadFile(w.settings.Witnesses)
 	must(w.t, err)
 	keys := w.server.Keyset()
-	trust := audit.Trust{Type: audit.TrustType, Log: keys.Log, Keys: keys.Keys, Witnesses: []ledger.WitnessTerm{{From: canon.At(worldBegin) - 1, Policy: string(text)}}}
+	trust := audit.Trust{Type: audit.TrustType, Keyset: keys, Witnesses: []ledger.WitnessTerm{{From: canon.At(worldBegin) - 1, Policy: string(text)}}}
 	var o audit.Options
 	for _, sub := range submitted {
 		data, err := canon.Marshal(sub.Promise)

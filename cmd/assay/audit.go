@@ -264,7 +264,7 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return err
 	}
 	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
-		if err := a.keepState(ctx, args.state, state, *trust, name); err != nil {
+		if err := a.keepState(ctx, args.state, state, *trust, report, name); err != nil {
 			return err
 		}
 	}
@@ -329,7 +329,7 @@ func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) err
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Origin(), err)
 		}
-		told = append(told, audit.Told{By: c.Origin(), Keyset: keys})
+		told = append(told, audit.Told{By: c.Origin(), Keyset: keys.Current()})
 	}
 	trust, err := audit.TrustFrom(told...)
 	if err != nil {
