@@ -107,7 +107,7 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		if err != nil {
 			return nil, err
 		}
-		a, err := parseAppraisal(body)
+		a, err := verifier.ParseAppraisal(body)
 		if err != nil {
 			return nil, err
 		}
@@ -118,18 +118,6 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		return out, nil
 	}
 	return nil, nil
-}
-
-// parseAppraisal reads the canonical bytes of an appraisal.
-func parseAppraisal(body []byte) (verifier.Appraisal, error) {
-	var a verifier.Appraisal
-	if err := canon.Unmarshal(body, &a); err != nil {
-		return a, fmt.Errorf("appraisal: %w", err)
-	}
-	if a.Type != verifier.AppraisalType {
-		return a, fmt.Errorf("appraisal: type %.80q is not known to this build, want %q", a.Type, verifier.AppraisalType)
-	}
-	return a, nil
 }
 
 // readBlob reads a blob and compares it with its digest.

@@ -232,7 +232,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			r.policies[e.Body] = p
 		}
 	case ledger.KindReference:
-		if _, err = parseReferences(body); err == nil {
+		if _, err = attest.ParseReferences(body); err == nil {
 			r.first(logged{ledger.KindReference, e.Body}, index)
 		}
 	case ledger.KindCollateral:
@@ -263,14 +263,6 @@ func (r *replay) first(item logged, index int64) {
 	if _, ok := r.items[item]; !ok {
 		r.items[item] = index
 	}
-}
-
-func parseReferences(body []byte) (attest.References, error) {
-	var l attest.References
-	if err := canon.Unmarshal(body, &l); err != nil {
-		return l, fmt.Errorf("references: %w", err)
-	}
-	return l, l.Check()
 }
 
 func (r *replay) learnChallenge(index int64, e ledger.Entry, body []byte) error {

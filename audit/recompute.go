@@ -205,7 +205,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if err != nil {
 		return nil, err
 	}
-	logged, err := parseAppraisal(body)
+	logged, err := verifier.ParseAppraisal(body)
 	if err != nil {
 		return nil, wrong("%v", err)
 	}
@@ -261,7 +261,7 @@ func (j *job) rebuild(ctx context.Context, a verifier.Appraisal, at *appraisal) 
 		case verifier.InputReferences:
 			var l attest.References
 			if l, err = j.references.get(in.Digest, func() (attest.References, int, error) {
-				return read(ctx, j.replay, in, parseReferences)
+				return read(ctx, j.replay, in, attest.ParseReferences)
 			}); err == nil {
 				err = j.standsBefore(logged{ledger.KindReference, in.Digest}, in, at.index)
 			}
@@ -303,12 +303,7 @@ func read[T any](ctx context.Context, r *replay, in verifier.Input, parse func([
 // expectation reads what the verifier expected of the appraisal at an index. It must expect the very challenge that the
 // evidence was asked with, and may know of no activation that the log did not record before.
 func (j *job) expectation(ctx context.Context, digest canon.Digest, index int64) (attest.Expect, error) {
-	e, _, err := read(ctx, j.replay, verifier.Input{Kind: verifier.InputExpect, Digest: digest}, func(data []byte) (e attest.Expect, err error) {
-		if err = canon.Unmarshal(data, &e); err == nil {
-			err = e.Check()
-		}
-		return e, err
-	})
+	e, _, err := read(ctx, j.replay, verifier.Input{Kind: verifier.InputExpect, Digest: digest}, attest.ParseExpect)
 	if err != nil {
 		return e, err
 	}

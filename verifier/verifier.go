@@ -9,6 +9,7 @@
 package verifier
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/assay-network/assay/attest"
@@ -62,6 +63,18 @@ const (
 // Canonical returns the canonical bytes of the appraisal, which replay compares.
 func (a Appraisal) Canonical() ([]byte, error) { return canon.Marshal(a) }
 
+// ParseAppraisal reads the canonical bytes of an appraisal. It recomputes nothing.
+func ParseAppraisal(data []byte) (Appraisal, error) {
+	var a Appraisal
+	if err := canon.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("appraisal: %w", err)
+	}
+	if a.Type != AppraisalType {
+		return a, fmt.Errorf("appraisal: type %.80q is not known to this build, want %q", a.Type, AppraisalType)
+	}
+	return a, nil
+}
+
 // VendorRoots returns the pinned roots of every format: the root set that judges by default.
 func VendorRoots() attest.Roots {
 	roots, err := attest.NewRoots(slices.Concat(sevsnp.VendorRoots(), tdx.VendorRoots(), tpm.VendorRoots(), gcp.VendorRoots(), nvidia.VendorRoots())...)
@@ -89,6 +102,7 @@ var rooms = map[string]room{
 	nvidia.MediaTypeSwitch: {"nvidia", attest.ClassSwitch, nvidia.Appraise, nvidia.Needs},
 }
 
-func roomRules() []RoomRules {
+// Rooms returns the rules of this build's rooms, as its appraisals name them.
+func Rooms() []RoomRules {
 	return []RoomRules{{"azure", azure.Rules}, {"eventlog", eventlog.Rules}, {"gcp", gcp.Rules}, {"nvidia", nvidia.Rules}, {"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
 }
