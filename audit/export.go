@@ -102,6 +102,13 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		}
 		c, err := ledger.ParseCollateral(body)
 		return []canon.Digest{c.Data}, err
+	case ledger.KindEngine:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		m, err := ledger.ParseEngine(body)
+		return []canon.Digest{m.Module}, err
 	case ledger.KindAppraisal:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

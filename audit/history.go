@@ -27,6 +27,8 @@ type history struct {
 	appraisals map[canon.Digest]*appraisal
 	jobs       []*evidence // in log order
 
+	engines map[canon.Digest]*loggedEngine // by module
+
 	wanted map[canon.Digest]*found // commitments of promises
 }
 
@@ -75,6 +77,7 @@ func newHistory(promises []GivenPromise) history {
 		kinds: counter{}, tails: map[string]ledger.Tail{}, bodies: map[canon.Digest]int64{}, policies: map[canon.Digest]*policy.Policy{},
 		items: map[logged]int64{}, challenges: map[canon.Digest]*challenge{}, nonces: map[canon.Digest]int64{},
 		evidence: map[canon.Digest]*evidence{}, appraisals: map[canon.Digest]*appraisal{}, wanted: map[canon.Digest]*found{},
+		engines: map[canon.Digest]*loggedEngine{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -247,6 +250,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		if _, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 		}
+	case ledger.KindEngine:
+		err = r.learnEngine(ctx, index, body)
 	case ledger.KindChallenge:
 		err = r.learnChallenge(index, e, body)
 	default:

@@ -27,6 +27,10 @@ type result struct {
 	outcomes   counter
 	roots      []canon.Digest // one for each appraisal that was recomputed
 	answered   bool           // there is a verdict
+
+	engines map[canon.Digest]*uses // of the log, that recomputed something
+	today   []Change
+	same    int64 // verdicts of other engines that this build would give as well
 }
 
 func (res *result) fault(f Fault) { res.faults = append(res.faults, f) }
@@ -90,6 +94,7 @@ func (r *replay) resultKeys() (keys []crypto.PublicKey) {
 
 // merge adds up results in the order of the log.
 func (r *replay) merge(results []result) {
+	r.mergeEngines(results)
 	outcomes, roots := counter{}, map[canon.Digest]int64{}
 	var first *Fault
 	for _, res := range results {
@@ -123,6 +128,7 @@ func add(t *Tally, o Tally) {
 	t.Replayed += o.Replayed
 	t.Differ += o.Differ
 	t.NotReproducible += o.NotReproducible
+	t.Failed += o.Failed
 }
 
 // job recomputes one piece of evidence. One goroutine owns it.
@@ -131,6 +137,8 @@ type job struct {
 	keys []crypto.PublicKey
 	ev   *evidence
 	res  *result
+
+	today *verifier.Appraisal // what this build says where the appraisal at hand is by other rules; nil: it fails
 }
 
 // met records a fault met at an entry and passes on any other error.
@@ -157,6 +165,7 @@ func (j *job) run(ctx context.Context) error {
 	}
 	decided := map[canon.Digest]int64{} // index of the verdict by each policy
 	for _, a := range j.ev.appraisals {
+		j.today = nil
 		logged, err := j.appraise(ctx, opened, a)
 		if err := j.met(err, a.index, ledger.KindAppraisal); err != nil {
 			return err
@@ -221,14 +230,18 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 		return &logged, err
 	}
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
+	if !slices.Equal(logged.Rules, verifier.Rooms()) {
+		if ok {
+			j.today = &again
+		}
+		j.res.roots = append(j.res.roots, c.Roots.Digest())
+		return &logged, j.appraiseElsewhere(ctx, &logged, body, a)
+	}
 	if !ok {
-		j.res.appraisals.NotReproducible++
-		return &logged, wrong("not reproducible with this build: it fails on the evidence")
+		j.res.appraisals.Failed++
+		return &logged, wrong("this build fails on the evidence")
 	}
-	if !slices.Equal(again.Rules, logged.Rules) {
-		j.res.appraisals.NotReproducible++
-		return &logged, wrong("not reproducible with this build: made by the rules %v, this build has %v", logged.Rules, again.Rules)
-	}
+	j.today = &logged
 	j.res.appraisals.Replayed++
 	j.res.roots = append(j.res.roots, c.Roots.Digest())
 	data, err := again.Canonical()
@@ -373,14 +386,20 @@ func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *apprais
 		return wrong("as of %s, the appraisal is as of %s and the entry of %s", r.Verdict.AsOf, logged.AsOf, v.time)
 	}
 	j.res.outcomes[r.Verdict.Outcome.String()]++
+	engine, err := j.engineOf(r.Build.Engine, logged.Rules, r.Verdict.Rules, v.index)
+	if err != nil {
+		return err
+	}
+	if r.Verdict.Rules != policy.Rules || !slices.Equal(logged.Rules, verifier.Rooms()) {
+		j.decideToday(j.today, r, v)
+	}
+	if r.Verdict.Rules != policy.Rules {
+		return j.decideElsewhere(ctx, engine, r, v)
+	}
 	again, ok := attempt(func() policy.Verdict { return policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf) })
 	if !ok {
-		j.res.verdicts.NotReproducible++
-		return wrong("not reproducible with this build: it fails on the claims")
-	}
-	if again.Rules != r.Verdict.Rules {
-		j.res.verdicts.NotReproducible++
-		return wrong("not reproducible with this build: made by policy rules %d, this build has %d", r.Verdict.Rules, again.Rules)
+		j.res.verdicts.Failed++
+		return wrong("this build fails on the claims")
 	}
 	j.res.verdicts.Replayed++
 	was, err1 := canon.Marshal(r.Verdict)

@@ -24,6 +24,7 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Engines  Engines        // runs engines of other builds; nil: what they decided is not reproducible
 
 	// Progress is called now and then, never by two goroutines at once; nil: not at all. Stages are "read" and "recompute".
 	Progress func(stage string, done, total int64)
@@ -39,11 +40,15 @@ type Options struct {
 //     was made for, with a bundle that its session key signed
 //   - every appraisal, computed again from its inputs, and that references and collateral were logged before
 //   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
+//   - that an engine that a result names was logged before, with the rules that the result bears
 //   - the given promises
+//
+// Appraisals and verdicts by the rules of this build are computed by it, others by the engine that their result names, and
+// then it is said what this build would decide.
 //
 // It does not check witnesses, nor that the log continues one seen earlier, nor instants against any other clock than the
 // server's, nor that newer collateral was at hand, nor which expectations beside the challenge the server should have had,
-// nor the build that a result names, nor that every submission has a verdict: those without are counted.
+// nor the executable that a result names, nor that every submission has a verdict: those without are counted.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
@@ -127,7 +132,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
-		Type: ReportType, Trust: Unanchored, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Type: ReportType, Trust: Unanchored, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{}, Engines: []SeenEngine{}, Today: Today{Changed: []Change{}},
 		Promises: []Kept{}, Faults: []Fault{},
 	}
 	if trust != nil {
@@ -272,7 +277,7 @@ func (r *replay) conclude() Report {
 	switch {
 	case len(r.faults) > 0:
 		r.report.Outcome = Faulty
-	case r.trust == nil, open:
+	case r.trust == nil, open, r.report.unvouched() > 0:
 		r.report.Outcome = NotAnchored
 	default:
 		r.report.Outcome = Equal

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/ledger"
 )
@@ -20,6 +21,8 @@ type Trust struct {
 	Type string       `json:"type"`
 	Log  string       `json:"log"`  // verifier key of the checkpoints: origin+hash+key
 	Keys []ledger.Key `json:"keys"` // all keys that sign results and promises
+
+	Engines []canon.Digest `json:"engines,omitzero"` // modules whose rules somebody vouches for
 }
 
 // ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
@@ -39,6 +42,9 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	if err := t.keyset().Validate(); err != nil {
 		return Trust{}, at.Errorf("/keys", "%v", err)
 	}
+	if len(t.Engines) > MaxEngines {
+		return Trust{}, at.Errorf("/engines", "%d engines, at most %d", len(t.Engines), MaxEngines)
+	}
 	return t, nil
 }
 
@@ -52,6 +58,12 @@ func (t Trust) Marshal() []byte {
 	fmt.Fprintf(&b, "type: %s\nlog: %q\nkeys:\n", t.Type, t.Log)
 	for _, k := range t.Keys {
 		fmt.Fprintf(&b, "  - use: %s\n    spki: %s\n", k.Use, base64.StdEncoding.EncodeToString(k.SPKI))
+	}
+	if len(t.Engines) > 0 {
+		b.WriteString("engines:\n")
+	}
+	for _, e := range t.Engines {
+		fmt.Fprintf(&b, "  - %q\n", e)
 	}
 	return []byte(b.String())
 }
@@ -83,7 +95,7 @@ func TrustFrom(sources ...Told) (Trust, error) {
 			return Trust{}, fmt.Errorf("trust: sources differ: %s", d)
 		}
 	}
-	return Trust{TrustType, first.Keyset.Log, first.Keyset.Keys}, nil
+	return Trust{Type: TrustType, Log: first.Keyset.Log, Keys: first.Keyset.Keys}, nil
 }
 
 // differ says in words where two keysets differ, or returns "". Order is no difference.

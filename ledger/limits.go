@@ -12,5 +12,7 @@ const (
 	MaxKeys        = 32       // keys of a keyset
 	MaxKey         = 1 << 10  // bytes of one SubjectPublicKeyInfo
 	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
-	MaxSource      = 1 << 10  // bytes of the address that collateral came from
+	MaxSource      = 1 << 10  // bytes of the address that collateral came from, or of a verifier
+	MaxVersion     = 80       // bytes of the version of an engine, and of the name of a room
+	MaxRooms       = 64       // rooms of an engine
 )

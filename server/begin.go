@@ -13,7 +13,7 @@ import (
 )
 
 // begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
-// then policy, reference values and collateral. Keys are on the disk before the entry that names them; a crash between
+// then policy, reference values, collateral and the module of the rules. Keys are on the disk before the entry that names them; a crash between
 // the two leaves keys that the next start uses.
 func (s *Server) begin(ctx context.Context) error {
 	first, err := s.store.Entries(ctx, 0, 1)
@@ -106,6 +106,13 @@ func (s *Server) toLog(at canon.Time) (out []logged, err error) {
 			return nil, err
 		}
 		out = append(out, logged{ledger.KindCollateral, item.Digest(), [][]byte{record, item.Data}})
+	}
+	if m := s.engine; m != nil {
+		record, err := canon.Marshal(m.about.Record(m.digest, s.origin))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logged{ledger.KindEngine, m.digest, [][]byte{record, m.data}})
 	}
 	return out, nil
 }

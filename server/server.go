@@ -67,6 +67,7 @@ type Server struct {
 	memory   *attest.Memory
 	handler  http.Handler
 	metrics  *metrics
+	engine   *engineModule       // nil: results name none
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 
 	newAdmin string        // admin token that this start made, or empty
@@ -116,6 +117,9 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 		return nil, err
 	}
 	if err := s.openFetcher(deps.Sleep); err != nil {
+		return nil, err
+	}
+	if err := s.openEngine(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.begin(ctx); err != nil {

@@ -183,9 +183,9 @@ func (i *instance) do(ctx context.Context, request []byte) ([]byte, error) {
 	i.end()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var f *Fault
+	var f *engine.Fault
 	if errors.As(i.why, &f) {
-		return nil, &Fault{f.What, i.said.text.String()}
+		return nil, &engine.Fault{What: f.What, Said: i.said.text.String()}
 	}
 	return nil, i.why
 }

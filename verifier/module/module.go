@@ -4,7 +4,7 @@
 // A module gets nothing but requests: no files, network, arguments or environment; its clock says the same instants and
 // its randomness the same bytes in every instance. So its answers depend on its own bytes and its requests alone. It is a
 // stranger's program all the same. Its memory, the time and the size of an answer, and what it may import are bounded, and
-// whatever it does instead of answering is a [*Fault], never a panic of this process. Two things are not bounded but by the
+// whatever it does instead of answering is an [*engine.Fault], never a panic of this process. Two things are not bounded but by the
 // module's size: the time and the memory of compiling it.
 //
 // Whether a module tells the truth nothing here can show: it is as good as who vouches for its digest.
@@ -47,23 +47,8 @@ type Limits struct {
 	Kept   int           // bytes of shared inputs that one instance is told to keep; zero means engine.MaxKept
 }
 
-// Fault says what a module did instead of its job.
-type Fault struct {
-	What string
-	Said string // what it wrote to stderr, for people; never part of a result
-}
-
-func (f *Fault) Error() string { return "engine module: " + f.What }
-
-func fault(format string, args ...any) error { return &Fault{What: fmt.Sprintf(format, args...)} }
-
-// Blobs returns the bytes that a digest names; the caller has compared them with it.
-type Blobs func(context.Context, canon.Digest) ([]byte, error)
-
-// Job is what an engine is asked: one of the two.
-type Job struct {
-	Appraise *engine.Appraise
-	Decide   *engine.Decide
+func fault(format string, args ...any) error {
+	return &engine.Fault{What: fmt.Sprintf(format, args...)}
 }
 
 // Runner runs modules. Its methods may be called concurrently; each call has an instance to itself.
@@ -100,7 +85,7 @@ func (r *Runner) Close() {
 }
 
 // Describe asks a module what it is.
-func (r *Runner) Describe(ctx context.Context, module canon.Digest, blobs Blobs) (engine.Description, error) {
+func (r *Runner) Describe(ctx context.Context, module canon.Digest, blobs engine.Blobs) (engine.Description, error) {
 	response, err := r.ask(ctx, module, blobs, func(*instance) (engine.Request, error) { return engine.Request{Describe: true}, nil })
 	switch {
 	case err != nil:
@@ -112,20 +97,20 @@ func (r *Runner) Describe(ctx context.Context, module canon.Digest, blobs Blobs)
 }
 
 // Run has a module do a job and returns the canonical bytes of the appraisal or verdict. The module and all inputs come
-// from blobs. The error is a [*Fault] where the module is to blame, one of blobs, or the context's.
-func (r *Runner) Run(ctx context.Context, module canon.Digest, j Job, blobs Blobs) ([]byte, error) {
+// from blobs. The error is an [*engine.Fault] where the module is to blame, one of blobs, or the context's.
+func (r *Runner) Run(ctx context.Context, module canon.Digest, j engine.Job, blobs engine.Blobs) ([]byte, error) {
 	response, err := r.ask(ctx, module, blobs, func(i *instance) (engine.Request, error) { return i.request(ctx, j, blobs) })
 	switch {
 	case err != nil:
 		return nil, err
-	case response.Result == nil:
+	case len(response.Result) == 0:
 		return nil, fault("answers without a result")
 	}
 	return response.Result, nil
 }
 
 // ask has one instance answer one request. An instance that did not answer is not asked again.
-func (r *Runner) ask(ctx context.Context, module canon.Digest, blobs Blobs, make func(*instance) (engine.Request, error)) (q engine.Response, err error) {
+func (r *Runner) ask(ctx context.Context, module canon.Digest, blobs engine.Blobs, make func(*instance) (engine.Request, error)) (q engine.Response, err error) {
 	m, err := r.module(ctx, module, blobs)
 	if err != nil {
 		return q, err
@@ -167,7 +152,7 @@ func (r *Runner) ask(ctx context.Context, module canon.Digest, blobs Blobs, make
 var errKeptEnough = errors.New("the instance keeps enough")
 
 // request makes the request of a job: with every input that the instance does not keep yet. What many jobs share is kept.
-func (i *instance) request(ctx context.Context, j Job, blobs Blobs) (q engine.Request, err error) {
+func (i *instance) request(ctx context.Context, j engine.Job, blobs engine.Blobs) (q engine.Request, err error) {
 	q = engine.Request{Appraise: j.Appraise, Decide: j.Decide}
 	give := func(d canon.Digest, shared bool) error {
 		if i.kept[d] {
@@ -219,7 +204,7 @@ type compiled struct {
 }
 
 // module returns a module, compiled, with its user counted.
-func (r *Runner) module(ctx context.Context, digest canon.Digest, blobs Blobs) (*compiled, error) {
+func (r *Runner) module(ctx context.Context, digest canon.Digest, blobs engine.Blobs) (*compiled, error) {
 	r.mu.Lock()
 	e, ok := r.ready[digest]
 	if !ok {
@@ -234,7 +219,7 @@ func (r *Runner) module(ctx context.Context, digest canon.Digest, blobs Blobs) (
 	if m.err == nil {
 		return m, nil
 	}
-	var f *Fault
+	var f *engine.Fault
 	if !errors.As(m.err, &f) { // it was not the module: another call may have more luck
 		r.mu.Lock()
 		if r.ready[digest] == e {
@@ -263,7 +248,7 @@ func (r *Runner) release(m *compiled) {
 	}
 }
 
-func (m *compiled) compile(ctx context.Context, blobs Blobs) error {
+func (m *compiled) compile(ctx context.Context, blobs engine.Blobs) error {
 	data, err := blobs(ctx, m.digest)
 	if err != nil {
 		return err

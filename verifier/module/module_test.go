@@ -51,7 +51,7 @@ func (s *shelf) get(_ context.Context, d canon.Digest) ([]byte, error) {
 // asked is a case as a job, and what this build says of it.
 type asked struct {
 	name     string
-	job      module.Job
+	job      engine.Job
 	want     []byte
 	policies []string
 	asOf     canon.Time
@@ -77,7 +77,7 @@ func ask(t testing.TB, s *shelf, c testvectors.Case) asked {
 	for _, i := range c.Items {
 		s.put(i.Data)
 	}
-	a := asked{name: c.Name, job: module.Job{Appraise: &engine.Appraise{EvidenceType: c.Type, Inputs: j.Appraisal.Inputs, AsOf: c.AsOf}}, want: want, asOf: c.AsOf}
+	a := asked{name: c.Name, job: engine.Job{Appraise: &engine.Appraise{EvidenceType: c.Type, Inputs: j.Appraisal.Inputs, AsOf: c.AsOf}}, want: want, asOf: c.AsOf}
 	for _, v := range c.Verdicts {
 		a.policies = append(a.policies, v.Policy)
 	}
@@ -113,7 +113,7 @@ func compare(t *testing.T, r *module.Runner, m canon.Digest, s *shelf, a asked) 
 			t.Error(err)
 			return
 		}
-		got, err := r.Run(t.Context(), m, module.Job{Decide: &engine.Decide{Appraisal: canon.Sum(a.want), Policy: s.put(p.Canonical()), AsOf: a.asOf}}, s.get)
+		got, err := r.Run(t.Context(), m, engine.Job{Decide: &engine.Decide{Appraisal: canon.Sum(a.want), Policy: s.put(p.Canonical()), AsOf: a.asOf}}, s.get)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s by %s: %v\n%s\nwant\n%s", a.name, name, err, got, want)
 		}
@@ -250,7 +250,7 @@ func TestHostile(t *testing.T) {
 				}
 				return
 			}
-			var f *module.Fault
+			var f *engine.Fault
 			if !errors.As(err, &f) || !strings.HasPrefix(f.What, row.what) {
 				t.Errorf("got %v, want %s", err, row.what)
 			}
@@ -268,7 +268,7 @@ func TestNotItsDigest(t *testing.T) {
 		t.Errorf("a missing module: %v", err)
 	}
 	s.blobs[m] = enginetest.Exits
-	var f *module.Fault
+	var f *engine.Fault
 	if _, err := r.Describe(t.Context(), m, s.get); !errors.As(err, &f) || !strings.Contains(f.What, "its bytes have the digest "+canon.Sum(enginetest.Exits).String()) {
 		t.Errorf("another module: %v", err)
 	}
