@@ -104,12 +104,12 @@ func TestTwoEngines(t *testing.T) {
 		t.Errorf("engines %+v, want %+v", r.Engines, want)
 	}
 	if c := r.Today.Changed; r.Today.Same != 1 || r.Today.ChangedCount != 1 || c[0].Engine != lenient || c[0].Was != "accept" || c[0].Today != "reject" ||
-		!strings.HasPrefix(c[0].Why, "sevsnp.debug-off of cpu:0: POLICY bit 19") {
+		!strings.HasPrefix(c[0].Why, "sevsnp.debug-off of cpu:0: enabled: POLICY bit 19") {
 		t.Errorf("today: %+v", r.Today)
 	}
 	text := r.Text()
 	for _, line := range []string{
-		"engine " + lenient.Short() + " decided accept, this build would decide reject: sevsnp.debug-off of cpu:0: ",
+		"engine " + lenient.Short() + " decided accept, this build would decide reject: sevsnp.debug-off of cpu:0: enabled: ",
 		"today       of 2 verdicts by other rules, this build would decide 1 otherwise\n",
 		"engine      " + lenient.String() + " lenient by go1.26.8, entry 5: recomputed 2 appraisals and 0 verdicts; trusted\n",
 	} {
@@ -202,7 +202,7 @@ func TestEngineDecides(t *testing.T) {
 	}
 	s.serve(bare)
 	s.publish()
-	wantFault(t, s.replayWith(trust, audit.Options{Engines: runner}), "entry 12", "engine "+strict.Short()+": differs: verdict logged accept, recomputed reject")
+	wantFault(t, s.replayWith(trust, audit.Options{Engines: runner}), "entry 13", "engine "+strict.Short()+": differs: verdict logged accept, recomputed reject")
 }
 
 // TestFaultyEngines: an engine that is not what it is said to be, or does anything else than its job, is named.
@@ -286,4 +286,20 @@ func TestFaultyEngines(t *testing.T) {
 		s.publish()
 		wantFault(t, s.replayWith(s.trust(), audit.Options{}), "entry 5", "engine")
 	})
+}
+
+// TestTrustedEngines: a trust file keeps the engines that somebody vouches for, so many and no more.
+func TestTrustedEngines(t *testing.T) {
+	trust := newLog(t, "honest").trust()
+	for n := range audit.MaxEngines {
+		trust.Engines = append(trust.Engines, canon.Sum([]byte{byte(n), byte(n >> 8)}))
+	}
+	again, err := audit.ParseTrust("trust.yaml", trust.Marshal())
+	if err != nil || !slices.Equal(again.Engines, trust.Engines) {
+		t.Errorf("%v: %d engines", err, len(again.Engines))
+	}
+	trust.Engines = append(trust.Engines, canon.Sum([]byte("one more")))
+	if _, err := audit.ParseTrust("trust.yaml", trust.Marshal()); err == nil || !strings.Contains(err.Error(), "1025 engines, at most 1024") {
+		t.Errorf("one more: %v", err)
+	}
 }

@@ -44,8 +44,9 @@ func (o Outcome) ExitCode() int {
 	return 1
 }
 
-// Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
-// whatever the number of workers, the machine and the day.
+// Report is what a replay found. It depends on the log, the trust, the promises and the rules of this build alone: the
+// same bytes come out whatever the number of workers, the machine and the day. Only where an engine of the log is stopped,
+// because it takes too long or too much memory, another machine may come further.
 type Report struct {
 	Type       string       `json:"type"`
 	Outcome    Outcome      `json:"outcome"`
@@ -126,7 +127,7 @@ type Change struct {
 	Engine canon.Digest `json:"engine,omitzero"` // that decided, as the result says
 	Was    string       `json:"was"`             // outcome
 	Today  string       `json:"today,omitzero"`  // absent: this build fails on it
-	Why    string       `json:"why"`             // first reason that is not among those of then
+	Why    string       `json:"why,omitzero"`    // first reason that is not among those of then; absent: the reasons are the same
 }
 
 // NoIndex is the index of a fault that lies in no entry.
@@ -193,7 +194,10 @@ func (r Report) Text() string {
 		if !c.Engine.IsZero() {
 			by = "engine " + c.Engine.Short()
 		}
-		line("today", "entry %d: %s decided %s, this build would decide %s: %s", c.Index, by, c.Was, today, printable(c.Why))
+		if c.Why != "" {
+			today += ": " + printable(c.Why)
+		}
+		line("today", "entry %d: %s decided %s, this build would decide %s", c.Index, by, c.Was, today)
 	}
 	if t := r.Today; t.Same+t.ChangedCount > 0 {
 		line("today", "of %s by other rules, this build would decide %d otherwise", counted(t.Same+t.ChangedCount, "verdict"), t.ChangedCount)

@@ -16,9 +16,11 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/verifier/module"
 )
 
 // Limits on the files that the audit commands read.
@@ -125,10 +127,12 @@ func (a *app) auditReplayCommand() *cobra.Command {
 		Long: `Recompute every appraisal and verdict of an exported log.
 
 FILE is what audit export wrote; FOLDER is the same unpacked. Nobody is asked and
-nothing is fetched. Exit codes: 0 all follows from its inputs and the keys are
+nothing is fetched. What another build decided is recomputed by its engine, a module
+that the log holds, in a sandbox; then it is said what this build would decide.
+Engines that the trust file does not name are nobody's word. Exit codes: 0 all follows from its inputs and the keys are
 those of the trust file, 1 something is missing, false or differs, 2 usage or could
-not run, 3 equal, but without a trust file nobody vouches for the keys, or a promise
-is not due yet.
+not run, 3 equal, but nobody vouches for the keys or for an engine, or a promise is
+not due yet.
 
 A promise is what a submitter was given for its evidence. It is kept if its entry
 stands in the log, and withheld if it does not though the log has an entry made
@@ -177,7 +181,9 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		}
 		trust = &t
 	}
-	o := audit.Options{Workers: args.workers, Progress: a.progress()}
+	engines := module.NewRunner(module.Limits{})
+	defer engines.Close()
+	o := audit.Options{Workers: args.workers, Progress: a.progress(), Engines: engines}
 	for _, file := range args.promises {
 		data, err := inputs.File(file, ledger.MaxEnvelope)
 		if err != nil {
@@ -244,6 +250,7 @@ func (a *app) progress() func(stage string, done, total int64) {
 
 func (a *app) auditTrustInitCommand() *cobra.Command {
 	var out string
+	var engines []string
 	cmd := &cobra.Command{
 		Use:   "init URL URL...",
 		Short: "Make a trust file of keys that at least two sources tell alike",
@@ -251,15 +258,19 @@ func (a *app) auditTrustInitCommand() *cobra.Command {
 
 A source is the server itself or a mirror of its keys that somebody else runs. Two
 addresses of one machine are one source; that is for you to see to.`,
-		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml`,
-		Args:    cobra.MinimumNArgs(2),
-		RunE:    func(c *cobra.Command, args []string) error { return a.auditTrustInit(c.Context(), args, out) },
+		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml
+  assay audit trust init https://assay.example https://mirror.example --engine engine.wasm`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.auditTrustInit(c.Context(), args, engines, out)
+		},
 	}
+	cmd.Flags().StringArrayVar(&engines, "engine", nil, "`FILE` of an engine module that you vouch for, because you built it; may be repeated")
 	cmd.Flags().StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
 	return cmd
 }
 
-func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) error {
+func (a *app) auditTrustInit(ctx context.Context, urls, engines []string, out string) error {
 	var told []audit.Told
 	for _, url := range urls {
 		c, err := client.New(client.Config{URL: url})
@@ -275,6 +286,13 @@ func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) err
 	trust, err := audit.TrustFrom(told...)
 	if err != nil {
 		return err
+	}
+	for _, name := range engines {
+		data, err := inputs.File(name, module.MaxModule)
+		if err != nil {
+			return err
+		}
+		trust.Engines = append(trust.Engines, canon.Sum(data))
 	}
 	var text bytes.Buffer
 	fmt.Fprintln(&text, "# Keys that these sources told alike:")

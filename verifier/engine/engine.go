@@ -124,7 +124,7 @@ func (e *Engine) Serve(r io.Reader, w io.Writer) error {
 func (e *Engine) Answer(request []byte) []byte {
 	response, err := e.answer(request)
 	if err != nil {
-		response = Response{Fault: err.Error()}
+		response = Response{Fault: strings.ToValidUTF8(err.Error(), "?")} // some quote what they were given
 	}
 	response.Type = ResponseType
 	data, err := canon.Marshal(response)
