@@ -206,20 +206,35 @@ func TestExpectCheck(t *testing.T) {
 }
 
 func TestReferencesCheck(t *testing.T) {
-	value := attest.Reference{Format: "sev-snp", Measurement: []byte{1}}
-	for name, row := range map[string]struct {
-		r  attest.References
-		ok bool
+	digest := make([]byte, 48)
+	one := func(v attest.Reference) attest.References {
+		return attest.References{Type: attest.ReferencesType, Values: []attest.Reference{v}}
+	}
+	tdx := func(registers ...attest.Register) attest.References {
+		return one(attest.Reference{Format: "tdx", Registers: registers})
+	}
+	for _, row := range []struct {
+		name string
+		r    attest.References
+		want string // the error; empty: none
 	}{
-		"one":            {attest.References{Type: attest.ReferencesType, Values: []attest.Reference{value}}, true},
-		"none":           {attest.References{Type: attest.ReferencesType}, false},
-		"too many":       {attest.References{Type: attest.ReferencesType, Values: make([]attest.Reference, attest.MaxReferences+1)}, false},
-		"other type":     {attest.References{Type: "x", Values: []attest.Reference{value}}, false},
-		"no measurement": {attest.References{Type: attest.ReferencesType, Values: []attest.Reference{{Format: "sev-snp"}}}, false},
-		"no format":      {attest.References{Type: attest.ReferencesType, Values: []attest.Reference{{Measurement: []byte{1}}}}, false},
+		{"measurement", one(attest.Reference{Format: "sev-snp", Measurement: digest}), ""},
+		{"registers", tdx(attest.Register{Index: 0, Value: digest}, attest.Register{Index: 3, Value: digest}), ""},
+		{"digests", one(attest.Reference{Format: "tpm", Digests: []canon.Hex{{1}}}), ""},
+		{"none", attest.References{Type: attest.ReferencesType}, "0 values"},
+		{"too many", attest.References{Type: attest.ReferencesType, Values: make([]attest.Reference, attest.MaxReferences+1)}, "want 1 to"},
+		{"other type", attest.References{Type: "x", Values: one(attest.Reference{Format: "sev-snp", Measurement: digest}).Values}, `type "x" is not known`},
+		{"no measurement", one(attest.Reference{Format: "sev-snp"}), "want a format, and a measurement"},
+		{"no format", one(attest.Reference{Measurement: digest}), "want a format"},
+		{"misspelled format", one(attest.Reference{Format: "TDX", Measurement: digest}), `value 0: format "TDX" is not known to this build`},
+		{"short measurement", one(attest.Reference{Format: "tdx", Measurement: digest[:32]}), "measurement of 32 bytes, want 48"},
+		{"register 4", tdx(attest.Register{Index: 4, Value: digest}), "register 4, want 0 to 3"},
+		{"register -1", tdx(attest.Register{Index: -1, Value: digest}), "register -1, want 0 to 3"},
+		{"register twice", tdx(attest.Register{Index: 1, Value: digest}, attest.Register{Index: 1, Value: digest}), "register 1 twice"},
+		{"short register", tdx(attest.Register{Index: 1, Value: digest[:32]}), "register 1: value of 32 bytes, want 48"},
 	} {
-		if err := row.r.Check(); (err == nil) != row.ok {
-			t.Errorf("%s: %v", name, err)
+		if err := row.r.Check(); (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", row.name, err, row.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"crypto/x509"
 	"fmt"
+	"slices"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -153,6 +154,15 @@ type Reference struct {
 	Agent       canon.Digest `json:"agent,omitzero"`       // SHA-256 of the agent's executable; absent: no agent inside
 }
 
+// referenceFormats are those that a reference value can be of.
+var referenceFormats = []string{"sev-snp", "tdx", "tpm", "azure-snp", "azure-tdx"}
+
+// What CPU TEEs measure: MEASUREMENT, MRTD and the run-time measurement registers are SHA-384 digests.
+const (
+	measurementSize = 48 // bytes
+	rtmrs           = 4  // run-time measurement registers of a TDX guest
+)
+
 // Register is the value of a run-time register.
 type Register struct {
 	Index int       `json:"index"`
@@ -190,9 +200,35 @@ func (r References) Check() error {
 		if v.Format == "" || len(v.Measurement)+len(v.Registers)+len(v.Digests) == 0 {
 			return fmt.Errorf("references: value %d: want a format, and a measurement, registers or digests", i)
 		}
-		if len(v.Digests) > MaxDigests {
-			return fmt.Errorf("references: value %d: %d digests, at most %d", i, len(v.Digests), MaxDigests)
+		if err := v.check(); err != nil {
+			return fmt.Errorf("references: value %d: %w", i, err)
 		}
+	}
+	return nil
+}
+
+// check refuses what no guest can equal.
+func (v Reference) check() error {
+	if !slices.Contains(referenceFormats, v.Format) {
+		return fmt.Errorf("format %.80q is not known to this build, want one of %q", v.Format, referenceFormats)
+	}
+	if n := len(v.Measurement); n != 0 && n != measurementSize {
+		return fmt.Errorf("measurement of %d bytes, want %d", n, measurementSize)
+	}
+	if len(v.Digests) > MaxDigests {
+		return fmt.Errorf("%d digests, at most %d", len(v.Digests), MaxDigests)
+	}
+	var seen [rtmrs]bool
+	for _, r := range v.Registers {
+		switch {
+		case r.Index < 0 || r.Index >= rtmrs:
+			return fmt.Errorf("register %d, want 0 to %d", r.Index, rtmrs-1)
+		case seen[r.Index]:
+			return fmt.Errorf("register %d twice", r.Index)
+		case len(r.Value) != measurementSize:
+			return fmt.Errorf("register %d: value of %d bytes, want %d", r.Index, len(r.Value), measurementSize)
+		}
+		seen[r.Index] = true
 	}
 	return nil
 }

@@ -109,6 +109,13 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		}
 		m, err := ledger.ParseEngine(body)
 		return []canon.Digest{m.Module}, err
+	case ledger.KindHeads:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		h, err := ledger.ParseHeads(body)
+		return []canon.Digest{h.Seed}, err
 	case ledger.KindAppraisal:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

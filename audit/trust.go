@@ -22,7 +22,8 @@ type Trust struct {
 	Log  string       `json:"log"`  // verifier key of the checkpoints: origin+hash+key
 	Keys []ledger.Key `json:"keys"` // all keys that sign results and promises
 
-	Engines []canon.Digest `json:"engines,omitzero"` // modules whose rules somebody vouches for
+	Engines   []canon.Digest       `json:"engines,omitzero"`   // modules whose rules somebody vouches for
+	Witnesses []ledger.WitnessTerm `json:"witnesses,omitzero"` // whose cosignatures the checkpoint must bear; absent: nobody's
 }
 
 // ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
@@ -45,6 +46,11 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	if len(t.Engines) > MaxEngines {
 		return Trust{}, at.Errorf("/engines", "%d engines, at most %d", len(t.Engines), MaxEngines)
 	}
+	for i, w := range t.Witnesses {
+		if err := w.Validate(); err != nil {
+			return Trust{}, at.Errorf(fmt.Sprintf("/witnesses/%d", i), "%v", err)
+		}
+	}
 	return t, nil
 }
 
@@ -64,6 +70,16 @@ func (t Trust) Marshal() []byte {
 	}
 	for _, e := range t.Engines {
 		fmt.Fprintf(&b, "  - %q\n", e)
+	}
+	for i, w := range t.Witnesses {
+		if i == 0 {
+			b.WriteString("witnesses:\n")
+		}
+		fmt.Fprintf(&b, "  - from: %s\n", w.From)
+		if w.Until != 0 {
+			fmt.Fprintf(&b, "    until: %s\n", w.Until)
+		}
+		fmt.Fprintf(&b, "    policy: |2\n      %s\n", strings.ReplaceAll(strings.TrimSuffix(w.Policy, "\n"), "\n", "\n      "))
 	}
 	return []byte(b.String())
 }

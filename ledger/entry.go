@@ -23,6 +23,7 @@ const (
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
 	KindEngine     = "engine/v1"
+	KindHeads      = "heads/v1"
 )
 
 // Streams. Evidence stands in the stream of its node, see [NodeStream].
@@ -42,6 +43,7 @@ var streamOf = map[string]string{
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
 	KindEngine:     StreamServer,
+	KindHeads:      StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,
 	KindVerdict:    StreamVerifier,

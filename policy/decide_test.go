@@ -232,6 +232,29 @@ func TestL09NoReference(t *testing.T) {
 	}
 }
 
+// What mends an unknown claim is in the appraiser's hand where it lacks something to compare with, and in nobody else's;
+// where no expectation and no list of guests would help, the reason says what does.
+func TestFixOfUnknown(t *testing.T) {
+	p := builtin(t, "genuine")
+	for _, c := range []struct {
+		format, id string
+		code       string
+		who        claim.Party
+		fix        string
+	}{
+		{"tpm", "tpm.ak-bound", claim.NoExpectation, claim.Provider, "attestation key activated"},
+		{"tpm", "tpm.ak-attributes", claim.NoExpectation, claim.Relying, "appraise with the challenge"},
+		{"tdx", "tdx.qe-signer", claim.NoReference, claim.Relying, "add to the root set"},
+		{"tdx", "tdx.qe-report", claim.NoReference, claim.Relying, "give the appraiser reference values"},
+		{"tdx", "tdx.qe-signer", claim.Internal, claim.Relying, "appraise again"},
+	} {
+		v := policy.Decide(altered(t, sound(c.format), c.id, unknown(c.code)), p, now)
+		if len(v.Reasons) != 1 || v.Reasons[0].Claim != c.id || v.Reasons[0].Who != c.who || !strings.Contains(v.Reasons[0].Fix, c.fix) {
+			t.Errorf("%s %s: %+v, want %s to %q", c.id, c.code, v.Reasons, c.who, c.fix)
+		}
+	}
+}
+
 // Row C08: a TCB is compared as one integer, so that a high part hides a low one.
 func TestC08PartByPart(t *testing.T) {
 	for _, c := range []struct {

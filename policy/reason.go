@@ -179,8 +179,13 @@ func (c cause) reason(required string) Reason {
 		r.Fix, r.Who = "appraise again with a build that can judge it; the evidence is not to blame", claim.Relying
 	case claim.NoReference:
 		r.Fix, r.Who = "give the appraiser reference values that speak of it", claim.Relying
+		if c.id == "tdx.qe-signer" { // which are no list of guests
+			r.Fix = "add to the root set the file that names the quoting enclaves that count"
+		}
 	case claim.NoExpectation:
-		r.Fix, r.Who = "appraise with the challenge, nonce or report data that was asked for", claim.Relying
+		if c.id != "tpm.ak-bound" { // no nonce binds a key to a TPM: the catalogue says what does
+			r.Fix, r.Who = "appraise with the challenge, nonce or report data that was asked for", claim.Relying
+		}
 	}
 	return r
 }

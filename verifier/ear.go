@@ -59,7 +59,7 @@ type EAR struct {
 // Submod is what is said of one subject.
 type Submod struct {
 	Status Tier            `json:"ear.status"`
-	Vector map[string]int8 `json:"ear.trustworthiness-vector"` // AR4SI values; absent is 0, no claim made
+	Vector map[string]int8 `json:"ear.trustworthiness-vector,omitempty"` // AR4SI values; absent is 0, no claim made; the format has no empty vector
 	Policy canon.Digest    `json:"ear.appraisal-policy-id"`
 }
 

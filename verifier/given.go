@@ -11,6 +11,7 @@ import (
 	"github.com/assay-network/assay/attest/nvidia"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/ledger"
 )
 
 // ReadCollateral tells from its bytes what a file of collateral holds: what Intel and NVIDIA publish in the forms that
@@ -26,7 +27,7 @@ func ReadCollateral(data []byte) ([]attest.Collateral, error) {
 		}
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		return []attest.Collateral{{Kind: attest.KindDenyList, Data: bytes.TrimSuffix(data, []byte("\n"))}}, nil
+		return readDenyList(bytes.TrimSuffix(data, []byte("\n")))
 	}
 	if block, _ := pem.Decode(data); block != nil && block.Type == "X509 CRL" {
 		return []attest.Collateral{{Kind: attest.KindAMDCRL, Data: block.Bytes}}, nil
@@ -36,11 +37,25 @@ func ReadCollateral(data []byte) ([]attest.Collateral, error) {
 	}
 	certs, err := sevsnp.ReadCertificates(data)
 	if err != nil {
-		return nil, errors.New("collateral: neither certificates (DER, PEM, certificate table) nor a revocation list nor a deny list")
+		return nil, errors.New("it is no collateral of a form that this build reads: want certificates (DER, PEM, certificate table), a revocation list, a deny list, what Intel signs with its issuer chain, or NVIDIA's manifests and OCSP answers")
 	}
 	var items []attest.Collateral
 	for _, der := range certs {
 		items = append(items, attest.Collateral{Kind: attest.KindAMDCertificate, Data: der})
 	}
 	return items, nil
+}
+
+// readDenyList reads JSON that is of no vendor's form. Only an envelope that holds a deny list is one: taken for a list
+// that nobody signed, a file given by mistake would deny nothing and say nothing.
+func readDenyList(data []byte) ([]attest.Collateral, error) {
+	const none = "collateral: JSON of no form of Intel's or NVIDIA's, and no signed deny list"
+	env, err := ledger.ParseEnvelope(data)
+	if err != nil {
+		return nil, fmt.Errorf(none+": %w", err)
+	}
+	if env.PayloadType != attest.DenyListType {
+		return nil, fmt.Errorf(none+": the envelope holds %.80q, want %q", env.PayloadType, attest.DenyListType)
+	}
+	return []attest.Collateral{{Kind: attest.KindDenyList, Data: data}}, nil
 }

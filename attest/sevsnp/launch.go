@@ -177,6 +177,9 @@ func (d *digest) image(image []byte) {
 	}
 }
 
+// ErrNoKernelHashes means that a firmware does not measure what it boots directly.
+var ErrNoKernelHashes = errors.New("a kernel is given, and the firmware has no place for its hash: it would start any kernel")
+
 // hashesPage returns the page of the kernel hashes table, nil without a kernel.
 func hashesPage(boot *DirectBoot, o OVMF) ([]byte, error) {
 	if boot == nil {
@@ -191,7 +194,7 @@ func hashesPage(boot *DirectBoot, o OVMF) ([]byte, error) {
 	}
 	switch {
 	case sections != 1 || o.HashesBase == 0:
-		return nil, errors.New("a kernel is given, and the firmware has no place for its hash: it would start any kernel")
+		return nil, ErrNoKernelHashes
 	case offset+hashesPadded > pageSize:
 		return nil, fmt.Errorf("kernel hashes table at %#x crosses the end of its page", o.HashesBase)
 	case len(boot.Kernel) > MaxKernel:

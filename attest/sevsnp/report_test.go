@@ -283,6 +283,8 @@ func TestReadCertificates(t *testing.T) {
 	}{
 		"DER": {vcek.DER, 1}, "PEM": {append(vcek.PEM(), a.ASK.PEM()...), 2}, "table": {a.VCEKTable(vcek), 3},
 		"empty table": {make([]byte, 24), 0}, "nothing": {nil, 0}, "text": {[]byte("hello"), 0}, "large": {make([]byte, 64<<10+1), 0},
+		"PEM among other bytes": {append([]byte{4, 0, 2, 0, '\n'}, vcek.PEM()...), 0}, "PEM behind words": {append([]byte("the VCEK\n"), vcek.PEM()...), 1},
+		"a digit": {[]byte("02000000"), 0}, "DER and more": {append(bytes.Clone(vcek.DER), 0), 0}, "DER cut": {vcek.DER[:len(vcek.DER)-1], 0},
 		"a private key": {[]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), 0},
 	} {
 		certs, err := sevsnp.ReadCertificates(row.data)

@@ -1,6 +1,8 @@
 package sevsnp
 
 import (
+	"bytes"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -62,11 +64,16 @@ func ReadCertificates(data []byte) ([][]byte, error) {
 	if len(data) > attest.MaxCertTable {
 		return nil, fmt.Errorf("certificates: %d bytes, at most %d", len(data), attest.MaxCertTable)
 	}
-	if len(data) > 0 && data[0] == 0x30 {
+	var der asn1.RawValue
+	if rest, err := asn1.Unmarshal(data, &der); err == nil && len(rest) == 0 && der.Tag == asn1.TagSequence && der.Class == asn1.ClassUniversal {
 		return [][]byte{data}, nil
 	}
 	var certs [][]byte
-	for rest := data; ; {
+	rest := data
+	if bytes.IndexByte(data, 0) >= 0 {
+		rest = nil // no text: a table, or something that merely holds PEM, as a TDX quote does
+	}
+	for {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			break

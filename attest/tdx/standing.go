@@ -193,9 +193,9 @@ func stand[T any](a *appraisal, root revocations, kind, what string, need attest
 			case slices.Contains(root.revoked, by.serial):
 				refused = fmt.Sprintf("Intel revoked the certificate of its signer, serial %s", by.serial)
 			case a.c.At < s.window.From:
-				refused = fmt.Sprintf("%s begins at %s, judged at %s", attest.Printable(s.window.First), s.window.From, a.c.At)
+				refused = fmt.Sprintf("%s begins at %s, judged at %s", bounding(s.window.First), s.window.From, a.c.At)
 			case a.c.At > s.window.Until:
-				refused = fmt.Sprintf("%s lapsed at %s, judged at %s", attest.Printable(s.window.Last), s.window.Until, a.c.At)
+				refused = fmt.Sprintf("%s lapsed at %s, judged at %s", bounding(s.window.Last), s.window.Until, a.c.At)
 			default:
 				usable = append(usable, s)
 			}
@@ -218,6 +218,14 @@ func stand[T any](a *appraisal, root revocations, kind, what string, need attest
 	return usable, ""
 }
 
+// bounding says whose dates bound a window: a certificate's by its name, else those of the item itself.
+func bounding(name string) string {
+	if name == "" {
+		return "it"
+	}
+	return attest.Printable(name)
+}
+
 // collateralClaims are the claims that need Intel's collateral.
 var collateralClaims = []string{"tdx.collateral", "tdx.qe-identity", "tdx.module-identity", "tdx.tcb-status", "tdx.advisories", "tdx.tcb-date"}
 
@@ -234,7 +242,7 @@ func (a *appraisal) judgeCollateral(root revocations) {
 	infoNeed := attest.Need{Kind: attest.KindIntelTCBInfo, For: a.subject, Source: fmt.Sprintf("%s%x", SourceTCBInfo, p.fmspc[:]), Why: "the TCB levels of this platform family"}
 	idNeed := attest.Need{Kind: attest.KindIntelQEIdentity, For: a.subject, Source: SourceQEIdentity, Why: "the identity and TCB levels of Intel's quoting enclave"}
 	infos, noInfo := stand(a, root, attest.KindIntelTCBInfo, "TCB info", infoNeed, verifyTCBInfo, func(t tcbInfo) (signer, standing[tcbInfo], string) {
-		s := standing[tcbInfo]{evaluation: t.evaluation, issued: t.issued, window: attest.Window{From: t.issued, Until: t.next, First: "it", Last: "it"}}
+		s := standing[tcbInfo]{evaluation: t.evaluation, issued: t.issued, window: attest.Window{From: t.issued, Until: t.next}}
 		switch {
 		case t.fmspc != p.fmspc:
 			return t.signer, s, fmt.Sprintf("FMSPC mismatch: it is for %x, the platform is %x", t.fmspc[:], p.fmspc[:])
@@ -244,7 +252,7 @@ func (a *appraisal) judgeCollateral(root revocations) {
 		return t.signer, s, ""
 	})
 	ids, noID := stand(a, root, attest.KindIntelQEIdentity, "QE identity", idNeed, verifyQEIdentity, func(q qeIdentity) (signer, standing[qeIdentity], string) {
-		return q.signer, standing[qeIdentity]{evaluation: q.evaluation, issued: q.issued, window: attest.Window{From: q.issued, Until: q.next, First: "it", Last: "it"}}, ""
+		return q.signer, standing[qeIdentity]{evaluation: q.evaluation, issued: q.issued, window: attest.Window{From: q.issued, Until: q.next}}, ""
 	})
 	why := cmp.Or(noInfo, noID)
 	var window attest.Window

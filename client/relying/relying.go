@@ -47,6 +47,12 @@ import (
 // Profile is the vocabulary that this package reads.
 const Profile = "tag:github.com,2023:veraison/ear"
 
+// Digest is a SHA-256 digest, in text 64 lower-case hex digits.
+type Digest = canon.Digest
+
+// ParseDigest reads the text of a digest, such as that of a policy in the output of `assay policy show`.
+func ParseDigest(text string) (Digest, error) { return canon.ParseDigest(text) }
+
 // Expect is what a relying party demands. The zero Expect accepts nothing.
 type Expect struct {
 	Issuer     string           // origin of the verifier: https://host[:port]
@@ -54,7 +60,7 @@ type Expect struct {
 	AnyNonce   bool             // the evidence may answer any nonce, so be as old as the policy allows
 	Key        crypto.PublicKey // that the peer proved; nil: compare [Result.Key] yourself, or do not rely on who shows the token
 	Floor      Tier             // least status: [Affirming], which zero means, or [Warning]
-	Policies   []canon.Digest   // one of which must have judged; empty: whatever policy the verifier was given
+	Policies   []Digest         // one of which must have judged; empty: whatever policy the verifier was given
 	OtherRoots bool             // the verifier may have judged under other roots than the hardware vendors'
 }
 
@@ -70,13 +76,13 @@ type Result struct {
 	Key      crypto.PublicKey  // Ed25519 key that the evidence covers; nil: it covers none
 	Nonces   [][]byte          // that the evidence answers
 
-	Policy      canon.Digest // that judged
-	PolicyName  string       // which anybody may choose
-	Verdict     string       // accept, reject or undecided, as logged
-	AsOf        canon.Time   // when it was given
-	OpenRules   []string     // rules of the policy that no evidence decides
+	Policy      Digest     // that judged
+	PolicyName  string     // which anybody may choose
+	Verdict     string     // accept, reject or undecided, as logged
+	AsOf        canon.Time // when it was given
+	OpenRules   []string   // rules of the policy that no evidence decides
 	VendorRoots bool
-	Evidence    canon.Digest
+	Evidence    Digest
 	Promise     *ledger.Envelope // the verifier's log will hold the verdict; not verified here
 }
 

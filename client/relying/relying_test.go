@@ -354,6 +354,67 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
+// TestIssuerKeepsKeys: keys at hand serve until they are old, whatever becomes of a fetch that a made-up token asks for.
+func TestIssuerKeepsKeys(t *testing.T) {
+	m, o, clock := newMaker(t), newOrigin(t), now
+	m.claims["iss"] = o.URL
+	stranger := newMaker(t)
+	stranger.kid, stranger.claims["iss"] = "made up", o.URL
+	i, err := relying.NewIssuer(o.URL, nil, func() time.Time { return clock })
+	must(t, err)
+	verify := func(step string, m *maker, fails string) {
+		t.Helper()
+		m.claims["iat"], m.claims["nbf"], m.claims["exp"] = clock.Unix(), clock.Unix(), clock.Unix()+900
+		if _, err := i.Verify(t.Context(), m.token(), relying.Expect{Nonce: nonce}); (err == nil) != (fails == "") || err != nil && !strings.Contains(err.Error(), fails) {
+			t.Errorf("%s: %v, want %q", step, err, fails)
+		}
+	}
+	set := m.jwks()
+	o.set = set
+	verify("first", m, "")
+	o.set = nil // the issuer is down
+	clock = clock.Add(relying.MinFetch)
+	verify("made up", stranger, `"made up"; the set was not fetched anew: `)
+	verify("good, after a fetch that failed", m, "")
+	clock = now.Add(relying.KeysFor - time.Second)
+	verify("good, while the keys are young", m, "")
+	clock = now.Add(relying.KeysFor)
+	verify("good, the keys are old", m, "503")
+	o.set = set
+	clock = clock.Add(relying.MinFetch)
+	verify("the issuer is back", m, "")
+}
+
+// TestIssuerOutlivesCaller: who leaves while keys are fetched is answered at once, and what he began serves all others.
+func TestIssuerOutlivesCaller(t *testing.T) {
+	m := newMaker(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{} // nobody receives a second one
+		<-answer
+		w.Write(m.jwks())
+	}))
+	defer server.Close()
+	m.claims["iss"] = server.URL
+	i, err := relying.NewIssuer(server.URL, nil, func() time.Time { return now })
+	must(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := i.Verify(ctx, m.token(), relying.Expect{Nonce: nonce})
+		left <- err
+	}()
+	<-asked
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("who left: %v, want that he did", err)
+	}
+	close(answer)
+	if _, err := i.Verify(t.Context(), m.token(), relying.Expect{Nonce: nonce}); err != nil {
+		t.Errorf("who stayed: %v", err)
+	}
+}
+
 // A relying party pins an issuer, draws a nonce, and looks at the token that the machine comes back with.
 func ExampleIssuer() {
 	t := &testing.T{}
@@ -367,9 +428,9 @@ func ExampleIssuer() {
 		panic(err)
 	}
 	result, err := issuer.Verify(context.Background(), token, relying.Expect{
-		Nonce:    nonce,                  // drawn by us, for this session
-		Key:      m.peer,                 // of the peer's TLS certificate
-		Policies: []canon.Digest{policy}, // that we have read
+		Nonce:    nonce,                    // drawn by us, for this session
+		Key:      m.peer,                   // of the peer's TLS certificate
+		Policies: []relying.Digest{policy}, // that we have read: relying.ParseDigest
 	})
 	if err != nil {
 		fmt.Println("no trust:", err)

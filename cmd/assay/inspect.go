@@ -95,6 +95,11 @@ func (a *app) inspectCommand() *cobra.Command {
 			}
 			if fault != nil {
 				fmt.Fprintf(a.stderr, "assay: error: %s: %v\n", args[0], fault)
+				if typ == "" {
+					if logs := logTypes(data); logs != nil {
+						fmt.Fprintf(a.stderr, "assay: hint: it reads as a boot log: --type %s\n", strings.Join(logs, ", or --type "))
+					}
+				}
 				return outcome(exitReject)
 			}
 			switch output {
@@ -170,6 +175,16 @@ func (in *inspection) addLog(typ string, data []byte) error {
 		Parts: []inspectionPart{{typ, len(data), in.Digest}}, Events: inspectEvents(l),
 	}}
 	return nil
+}
+
+// logTypes returns the types of boot log that a file may be. A log says of neither whose registers it speaks of.
+func logTypes(data []byte) (types []string) {
+	for _, typ := range []string{typeTPMLog, typeTDXLog} {
+		if err := new(inspection).addLog(typ, data); err == nil {
+			types = append(types, typ)
+		}
+	}
+	return types
 }
 
 // maxEventText is how much of an event's data is shown, in bytes.

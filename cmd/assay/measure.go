@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,7 +125,8 @@ func (f measureFlags) digest(boot *sevsnp.DirectBoot) ([48]byte, error) {
 	if l.OVMF, err = inputs.File(f.ovmf, sevsnp.MaxOVMF); err != nil {
 		return none, err
 	}
-	if _, err := fmt.Sscanf(f.features, "0x%x", &l.Features); err != nil {
+	digits, ok := strings.CutPrefix(f.features, "0x")
+	if l.Features, err = strconv.ParseUint(digits, 16, 64); err != nil || !ok {
 		return none, fmt.Errorf("--features %q: want a number such as 0x1", f.features)
 	}
 	if f.ovmfHash != "" {
@@ -133,7 +136,11 @@ func (f measureFlags) digest(boot *sevsnp.DirectBoot) ([48]byte, error) {
 		}
 		l.OVMFHash = (*[48]byte)(b)
 	}
-	return sevsnp.LaunchDigest(l)
+	d, err := sevsnp.LaunchDigest(l)
+	if errors.Is(err, sevsnp.ErrNoKernelHashes) {
+		err = withHint(err, "build OVMF from OvmfPkg/AmdSev/AmdSevX64.dsc: it measures a table of kernel hashes and starts no other kernel")
+	}
+	return d, err
 }
 
 // references returns the list that holds one guest; a zero agent is left out.

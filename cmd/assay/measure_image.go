@@ -37,6 +37,9 @@ const (
 	fileGuests  = "guests.json"
 )
 
+// imageFiles are all that a build may write, the list of reference values last: where it stands, the image is whole.
+var imageFiles = []string{fileKernel, fileInitrd, fileCmdline, filePins, fileGuests}
+
 type imageFlags struct {
 	measureFlags
 	modules, pins, ca, out string
@@ -116,7 +119,7 @@ func (a *app) measureImage(f imageFlags) error {
 	if f.ovmf != "" {
 		d, err := f.digest(&sevsnp.DirectBoot{Kernel: kernel, Initrd: initrd, Cmdline: f.cmdline})
 		if err != nil {
-			return withHint(err, "build OVMF from OvmfPkg/AmdSev/AmdSevX64.dsc: it measures a table of kernel hashes and starts no other kernel")
+			return err
 		}
 		line("SEV-SNP", "MEASUREMENT %x (%d vCPUs %s, features %s, vmm %s)", d, f.vcpus, f.vcpuType, f.features, f.vmm)
 		if files[fileGuests], err = f.references(d, agentDigest); err != nil {
@@ -127,7 +130,17 @@ func (a *app) measureImage(f imageFlags) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err
 	}
-	for name, data := range files {
+	// What an earlier build left and this one does not make would speak of another image.
+	for _, name := range imageFiles {
+		if err := os.Remove(filepath.Join(f.out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, name := range imageFiles {
+		data, ok := files[name]
+		if !ok {
+			continue
+		}
 		if err := os.WriteFile(filepath.Join(f.out, name), data, 0o644); err != nil {
 			return err
 		}

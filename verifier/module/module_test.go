@@ -120,8 +120,8 @@ func compare(t *testing.T, r *module.Runner, m canon.Digest, s *shelf, a asked) 
 	}
 }
 
-// TestSameAsNative: the module of this tree says of every case, asked by several at a time, what this build says, to the
-// byte.
+// TestSameAsNative: the module of this tree says of the cases, asked by several at a time, what this build says, to the
+// byte: of all under ASSAY_LONG, else of one in five.
 func TestSameAsNative(t *testing.T) {
 	s := newShelf()
 	m := s.put(enginetest.Build(t, enginetest.Today))
@@ -132,6 +132,12 @@ func TestSameAsNative(t *testing.T) {
 		t.Errorf("%v: %+v, want %+v", err, d, want)
 	}
 	all := minted(t)
+	if os.Getenv("ASSAY_LONG") != "1" { // the runner of package verifier judges all of them
+		for n := 0; n < len(all)/5; n++ {
+			all[n] = all[5*n]
+		}
+		all = all[:len(all)/5]
+	}
 	work := make(chan testvectors.Case)
 	var wg sync.WaitGroup
 	for range 2 {
@@ -153,7 +159,7 @@ func TestSameAsNative(t *testing.T) {
 func TestKeptIsBounded(t *testing.T) {
 	s := newShelf()
 	m := s.put(enginetest.Build(t, enginetest.Today))
-	for _, kept := range []int{1, 6 << 10, 64 << 10} { // nothing, the policies alone, some
+	for _, kept := range []int{1, 24 << 10} { // nothing, some
 		r := module.NewRunner(module.Limits{Kept: kept})
 		for n, c := range minted(t) {
 			if n%40 == 0 {
