@@ -264,6 +264,33 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestLimits: a module that needs more memory than it gets, or is too large, is not run.
+func TestLimits(t *testing.T) {
+	b, err := canon.Marshal(engine.Response{Type: engine.ResponseType, Engine: &engine.Description{Version: "v", Go: "go", Rules: []verifier.RoomRules{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, large := enginetest.Says(enginetest.Frame(b)), make([]byte, module.MaxModule+1)
+	for _, row := range []struct {
+		module []byte
+		memory int64
+		what   string
+	}{
+		{small, 8 << 20, ""},
+		{small, 4 << 20, "no WebAssembly that can be run here, within 4 MiB of memory"},
+		{large, 0, "16777217 bytes, at most 16777216"},
+		{large[:module.MaxModule], 0, "no WebAssembly that can be run here, within 1024 MiB of memory"},
+	} {
+		s := newShelf()
+		r := module.NewRunner(module.Limits{Memory: row.memory})
+		_, err := r.Describe(t.Context(), s.put(row.module), s.get)
+		r.Close()
+		if row.what == "" && err != nil || row.what != "" && (err == nil || err.Error() != "engine module: "+row.what) {
+			t.Errorf("got %v, want %s", err, row.what)
+		}
+	}
+}
+
 // TestNotItsDigest: the bytes of another module are not run, and a source that fails is no fault of the module.
 func TestNotItsDigest(t *testing.T) {
 	s := newShelf()
