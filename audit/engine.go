@@ -257,28 +257,52 @@ func (res *result) used(e *loggedEngine) *uses {
 	return u
 }
 
-// mergeEngines adds up what engines did, and lists those of the log in its order.
-func (r *replay) mergeEngines(results []result) {
-	total := map[canon.Digest]uses{}
-	for _, res := range results {
-		for d, u := range res.engines {
-			t := total[d]
-			total[d] = uses{t.appraisals + u.appraisals, t.verdicts + u.verdicts}
-		}
-		r.report.Today.Same += res.same
-		r.report.Today.ChangedCount += int64(len(res.today))
-		r.report.Today.Changed = append(r.report.Today.Changed, res.today...)
-	}
+// seenEngines lists the engines of the log in its order, with what they did.
+func (r *replay) seenEngines(did map[canon.Digest]uses) []SeenEngine {
+	seen := []SeenEngine{}
 	for d, e := range r.engines {
-		r.report.Engines = append(r.report.Engines, SeenEngine{
-			Index: e.index, Module: d, Version: e.doc.Version, Go: e.doc.Go, Trusted: r.trust != nil && slices.Contains(r.trust.Engines, d),
-			Appraisals: total[d].appraisals, Verdicts: total[d].verdicts,
+		seen = append(seen, SeenEngine{
+			Index: e.index, Module: d, Version: e.doc.Version, Go: e.doc.Go, Trusted: r.vouched(d),
+			Appraisals: did[d].appraisals, Verdicts: did[d].verdicts,
 		})
 	}
-	slices.SortFunc(r.report.Engines, func(a, b SeenEngine) int { return cmp.Compare(a.Index, b.Index) })
-	changed := r.report.Today.Changed
-	slices.SortStableFunc(changed, func(a, b Change) int { return cmp.Compare(a.Index, b.Index) })
-	r.report.Today.Changed = changed[:min(len(changed), MaxFaults)]
+	slices.SortFunc(seen, func(a, b SeenEngine) int { return cmp.Compare(a.Index, b.Index) })
+	return seen
+}
+
+// vouched reports whether the trust file names an engine.
+func (r *replay) vouched(module canon.Digest) bool {
+	return r.trust != nil && slices.Contains(r.trust.Engines, module)
+}
+
+// add counts more verdicts, and keeps those changed that come first in the log.
+func (t *Today) add(same, changed int64, some []Change) {
+	t.Same, t.ChangedCount = t.Same+same, t.ChangedCount+changed
+	if len(some) == 0 {
+		return
+	}
+	t.Changed = append(t.Changed, some...)
+	slices.SortStableFunc(t.Changed, func(a, b Change) int { return cmp.Compare(a.Index, b.Index) })
+	t.Changed = t.Changed[:min(len(t.Changed), MaxFaults)]
+}
+
+// mergeEngines adds up what engines of one log did in several ranges of it.
+func mergeEngines(sum, more []SeenEngine) []SeenEngine {
+	sum = slices.Clone(sum)
+	for i, e := range more {
+		sum[i].Appraisals += e.Appraisals
+		sum[i].Verdicts += e.Verdicts
+	}
+	return sum
+}
+
+// unused returns the engines of a log without what they did.
+func unused(engines []SeenEngine) []SeenEngine {
+	engines = slices.Clone(engines)
+	for i := range engines {
+		engines[i].Appraisals, engines[i].Verdicts = 0, 0
+	}
+	return engines
 }
 
 // unvouched counts results that rest on engines that the trust file does not name.
@@ -289,4 +313,22 @@ func (r Report) unvouched() (n int64) {
 		}
 	}
 	return n
+}
+
+// chooseEngine adds the entry of the engine that a verdict names. One that cannot be read names none.
+func (r *replay) chooseEngine(ctx context.Context, v verdict, chosen map[int64]bool) error {
+	body, err := r.blob(ctx, v.body)
+	if err != nil {
+		return err
+	}
+	env, err := ledger.ParseEnvelope(body)
+	if err != nil {
+		return nil
+	}
+	if res, err := policy.ParseResult(env.Payload); err == nil {
+		if e, ok := r.engines[res.Build.Engine]; ok {
+			chosen[e.index] = true
+		}
+	}
+	return nil
 }

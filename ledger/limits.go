@@ -16,6 +16,8 @@ const (
 	MaxVersion     = 80       // bytes of the version of an engine, and of the name of a room
 	MaxRooms       = 64       // rooms of an engine
 
+	ClockSlack = 60 // seconds between two honest clocks
+
 	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy
 	MaxWitnesses     = 32       // logs, witnesses, groups of a policy, each
 	MaxAddCheckpoint = 20 << 10 // bytes of a request to a witness: a checkpoint and a proof

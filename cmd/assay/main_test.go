@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	verdicts := t.TempDir()
+	if err := writeVerdicts(t.Context(), verdicts, vectors.Dir(t)); err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
@@ -38,6 +42,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("ROOTS", roots)
+			env.Setenv("VERDICTS", verdicts)
 			file, err := json.Marshal([]map[string]any{{"arch": "HOPPER", "evidence": gpu.Answer([32]byte{1}), "certificate": gpu.PEM()}})
 			if err != nil {
 				return err

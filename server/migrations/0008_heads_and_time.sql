@@ -9,3 +9,8 @@ CREATE TABLE stream_head(
 	next BIGINT NOT NULL,
 	last BYTEA NOT NULL
 );
+
+-- What witnesses cosigned once more of a size at which nothing new came: the first note says by when the tree stood, this
+-- one says how fresh it is.
+ALTER TABLE checkpoint ADD COLUMN renewed TEXT;
+ALTER TABLE checkpoint ADD COLUMN renewed_time BIGINT;
