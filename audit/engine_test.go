@@ -128,6 +128,63 @@ func TestTwoEngines(t *testing.T) {
 			t.Errorf("%v\n%s\nwant\n%s", err, again, data)
 		}
 	})
+	t.Run("in ranges, put together", func(t *testing.T) {
+		var parts []audit.PartialReport
+		for i, g := range []audit.Range{{From: 0, To: 9}, {From: 9, To: 12}, {From: 12, To: s.edge.Tree().Size}} {
+			parts = append(parts, audit.PartialReport{Name: string(rune('a' + i)), Report: s.replayWith(trust, audit.Options{Engines: runner, Range: g})})
+		}
+		merged, err := audit.Merge(parts)
+		s.must(err)
+		if got, err := merged.Canonical(); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%v\n%s\nwant\n%s", err, got, data)
+		}
+		parts[0].Report = s.replayWith(s.trust(), audit.Options{Engines: runner, Range: audit.Range{From: 0, To: 9}})
+		if _, err := audit.Merge(parts); err == nil || !strings.Contains(err.Error(), "differ in the engines") {
+			t.Errorf("parts that vouch for other engines: %v", err)
+		}
+	})
+	t.Run("within a scope", func(t *testing.T) {
+		var b bytes.Buffer
+		_, err := audit.ExportScope(t.Context(), s, audit.Criteria{Nodes: []string{"debug"}}, &b)
+		s.must(err)
+		r := replay(t, b.Bytes(), trust, audit.Options{Engines: runner})
+		if r.Outcome != audit.Equal || len(r.Engines) != 2 || r.Engines[0].Appraisals != 1 || r.Today.ChangedCount != 1 {
+			t.Errorf("%s", r.Text())
+		}
+	})
+	t.Run("in a sample", func(t *testing.T) {
+		for _, row := range []struct {
+			trust *audit.Trust
+			want  audit.Outcome
+			word  string
+		}{{trust, audit.Equal, "equal"}, {s.trust(), audit.NotAnchored, "equal, by an engine that the trust file does not name"}} {
+			g, err := audit.ReadLog(t.Context(), s, row.trust, audit.Options{Engines: runner})
+			s.must(err)
+			sample, err := g.Sample(t.Context(), 1, 10, audit.ByNothing, true)
+			s.must(err)
+			if sample.Outcome != row.want || len(sample.Drawn) != 3 || sample.Drawn[0].Replayed != row.word || sample.Drawn[2].Replayed != "equal" {
+				t.Errorf("%s, want %s\n%s", sample.Outcome, row.want, sample.Text())
+			}
+		}
+	})
+	t.Run("challenged", func(t *testing.T) { // by this build's rules, which did not make them
+		g, err := audit.ReadLog(t.Context(), s, trust, audit.Options{Engines: runner})
+		s.must(err)
+		r, err := g.Challenge(t.Context(), 1, 10)
+		s.must(err)
+		other := 0
+		for _, trial := range r.Trials {
+			if strings.HasPrefix(trial.What, "made by other rules than this build's") && trial.Result == audit.TrialNotApplicable {
+				other++
+			}
+			if trial.Result == audit.TrialDiffers {
+				t.Errorf("%+v", trial)
+			}
+		}
+		if other != 2 {
+			t.Errorf("%d verdicts by other rules\n%+v", other, r.Trials)
+		}
+	})
 	t.Run("engines that nobody vouches for", func(t *testing.T) {
 		r := s.replayWith(s.trust(), o)
 		if r.Outcome != audit.NotAnchored || !strings.Contains(r.Text(), "equal, but undecided: 2 results by engines that the trust file does not name\n") {
