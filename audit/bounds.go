@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,79 +62,58 @@ func (r *replay) openWitnessed(data []byte) (*witnessed, error) {
 	return &witnessed{c.Size, w.From, w.Until}, err
 }
 
-// view is a checkpoint that challenges name, which is a view of the log that somebody was shown.
+// view is a checkpoint that a challenge names, which is a view of the log that somebody was shown.
 type view struct {
-	index    int64 // of the first challenge that names it
-	tree     ledger.Tree
-	signed   bool       // by the log's key
-	cosigned *witnessed // nil: no quorum, or nobody asked for one
+	index int64 // of the challenge
+	tree  ledger.Tree
 }
 
 // learnView reads the checkpoint that a challenge names. That the log was so at that size, [replay.checkViews] finds out.
 func (r *replay) learnView(ctx context.Context, index int64, digest canon.Digest) error {
-	if digest.IsZero() || r.views[digest] != nil {
+	if digest.IsZero() || digest == r.viewed {
 		return nil
 	}
 	data, err := r.blob(ctx, digest)
 	if err != nil {
 		return err
 	}
-	c, err := ledger.ReadCheckpoint(data)
+	key, err := note.NewVerifier(r.keys.Log)
 	if err != nil {
-		return wrong("names a checkpoint %s: %v", digest, err)
+		return wrong("names a checkpoint, and there is no log key to check it with")
 	}
-	v := &view{index: index, tree: c.Tree}
-	r.views[digest] = v
-	if key, err := note.NewVerifier(r.keys.Log); err == nil {
-		_, err := ledger.OpenCheckpoint(data, key)
-		v.signed = err == nil
-	}
+	c, err := ledger.OpenCheckpoint(data, key)
 	switch {
-	case c.Origin != r.report.Origin:
-		v.tree.Size = -1 // there is nothing to compare it with
-		return wrong("names a checkpoint of the log %.80q", c.Origin)
+	case err != nil:
+		return wrong("names a checkpoint %s that is not this log's: %v", digest, err)
 	case c.Size > index:
 		return wrong("names a checkpoint of size %d, which its own entry would be part of", c.Size)
-	case !v.signed:
-		return wrong("names a checkpoint of size %d that the log's key did not sign", c.Size)
 	}
-	if v.cosigned, err = r.openWitnessed(data); err != nil {
-		return wrong("names a checkpoint: %v", err)
-	}
+	r.viewed = digest
+	r.views.add(view{index, c.Tree})
 	return nil
 }
 
-// checkViews compares the checkpoints that challenges name with the log as it was at their sizes. One that the log's key
-// signed and that the log does not continue proves a split view: somebody was shown another history.
+// checkViews compares the checkpoints that challenges name, and that the log's key signed, with the log as it was at their
+// sizes. One that the log does not continue proves a split view: somebody was shown another history.
 func (r *replay) checkViews(ctx context.Context, tree ledger.Tree) error {
-	var views []*view
-	for _, v := range r.views {
-		if v.tree.Size >= 0 && v.tree.Size <= tree.Size {
-			views = append(views, v)
+	order := make([]int, 0, r.views.n)
+	for i := range r.views.n {
+		if r.views.at(i).tree.Size <= tree.Size {
+			order = append(order, i)
 		}
 	}
-	slices.SortFunc(views, func(a, b *view) int {
-		if a.tree.Size != b.tree.Size {
-			return int(a.tree.Size - b.tree.Size)
-		}
-		return int(a.index - b.index)
-	})
-	sizes := make([]int64, len(views))
-	for i, v := range views {
-		sizes[i] = v.tree.Size
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.views.at(a).tree.Size, r.views.at(b).tree.Size) })
+	sizes := make([]int64, len(order))
+	for i, v := range order {
+		sizes[i] = r.views.at(v).tree.Size
 	}
 	next := 0
 	return ledger.Trees(ctx, r.src, tree, sizes, func(was ledger.Tree) {
-		v := views[next]
-		next++
-		if v.tree == was {
-			return
+		v := r.views.at(order[next])
+		if next++; v.tree != was {
+			r.fault(Fault{Part: fmt.Sprintf("entry %d", v.index), Index: v.index, Kind: ledger.KindChallenge, What: fmt.Sprintf(
+				"split view: names a checkpoint of size %d with the root %s that the log's key signed, the log had the root %s", v.tree.Size, v.tree.Root, was.Root)})
 		}
-		what := "no view of this log: names a checkpoint of size %d with the root %s, the log had the root %s"
-		if v.signed {
-			what = "split view: names a checkpoint of size %d with the root %s that the log's key signed, the log had the root %s"
-		}
-		r.fault(Fault{Part: fmt.Sprintf("entry %d", v.index), Index: v.index, Kind: ledger.KindChallenge, What: fmt.Sprintf(what, v.tree.Size, v.tree.Root, was.Root)})
 	})
 }
 
@@ -204,11 +184,21 @@ func (j *job) judgeTime(ctx context.Context, a *appraisal, at canon.Time) (code,
 	if j.ev.challenge == nil || j.ev.challenge.checkpoint.IsZero() {
 		return boundsNoCheckpoint, "", nil
 	}
-	first := j.views[j.ev.challenge.checkpoint]
-	if first == nil || first.cosigned == nil {
-		return boundsNoQuorum, "", nil
+	data, err := j.blob(ctx, j.ev.challenge.checkpoint)
+	if err != nil {
+		return "", "", err
 	}
-	from := first.cosigned.from
+	first, err := j.openKept(data)
+	var f *Fault
+	switch {
+	case errors.Is(err, errNoQuorum):
+		return boundsNoQuorum, "", nil
+	case errors.As(err, &f):
+		return "", "", wrong("the challenge names a checkpoint: %s", f.What)
+	case err != nil:
+		return "", "", err
+	}
+	from := first.from
 	if at < from-timeSlack {
 		return "", fmt.Sprintf("the challenge names a checkpoint that was cosigned at %s", from), nil
 	}

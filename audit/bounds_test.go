@@ -144,13 +144,13 @@ func TestSplitView(t *testing.T) {
 			c, err := ledger.ParseCheckpoint(string(text) + "\n")
 			s.must(err)
 			return other.sign(c.Tree)
-		}, "that the log's key did not sign"},
+		}, "that is not this log's: checkpoint of"},
 		{"of the future", func(s *service) []byte {
 			l := newSnapshot(s).restore(s.t)
 			l.append(ledger.KindChallenge, ledger.StreamVerifier, canon.Sum(nil))
 			return l.publish().note
 		}, "names a checkpoint of size 6, which its own entry would be part of"},
-		{"no checkpoint at all", func(*service) []byte { return []byte("note") }, "names a checkpoint " + canon.Sum([]byte("note")).String()},
+		{"no checkpoint at all", func(*service) []byte { return []byte("note") }, "names a checkpoint " + canon.Sum([]byte("note")).String() + " that is not this log's"},
 		{"a cosignature that does not verify", func(s *service) []byte {
 			s.now++ // the line of another moment under the same name
 			line := bytes.SplitAfter(s.sign(s.edge.Tree()), []byte("\n"))[5]
@@ -158,7 +158,7 @@ func TestSplitView(t *testing.T) {
 			forged := bytes.Clone(old)
 			copy(forged[len(forged)-40:], line[len(line)-40:])
 			return bytes.Replace(s.note, old, forged, 1)
-		}, "names a checkpoint: checkpoint of size 5"},
+		}, "the challenge names a checkpoint: checkpoint of size 5"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newWatchedService(t)
@@ -173,6 +173,9 @@ func TestSplitView(t *testing.T) {
 					t.Errorf("%s", r.Text())
 				}
 				return
+			}
+			if strings.HasPrefix(row.want, "the challenge") {
+				index += 2 // the appraisal's
 			}
 			wantFault(t, r, fmt.Sprintf("entry %d", index), row.want)
 		})

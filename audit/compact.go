@@ -323,15 +323,6 @@ func (r *replay) evidenceAt(ctx context.Context, row int) (*evidence, error) {
 	return ev, nil
 }
 
-// evidenceOf puts together what the log has of the evidence with a body; nil: nothing.
-func (r *replay) evidenceOf(ctx context.Context, body canon.Digest) (*evidence, error) {
-	row, err := r.submissionOf(ctx, body)
-	if err != nil || row == noRow {
-		return nil, err
-	}
-	return r.evidenceAt(ctx, row)
-}
-
 // appraisalWith puts together what the log has of the appraisal with a body, and the evidence that it judges; nil: nothing.
 func (r *replay) appraisalWith(ctx context.Context, body canon.Digest) (*appraisal, *evidence, error) {
 	row, err := r.appraisalOf(ctx, body)

@@ -206,9 +206,14 @@ func (j *job) decideElsewhere(ctx context.Context, e *loggedEngine, r policy.Res
 	return nil
 }
 
+// otherRules reports whether an appraisal, or a verdict on it, is by other rules than this build's.
+func otherRules(a verifier.Appraisal, v policy.Verdict) bool {
+	return v.Rules != policy.Rules || !slices.Equal(a.Rules, verifier.Rooms())
+}
+
 // decideToday says what this build would decide where another engine did: on what this build says of the evidence.
 func (j *job) decideToday(a *verifier.Appraisal, r policy.Result, v verdict) {
-	t := Change{Index: v.index, Engine: r.Build.Engine, Was: r.Verdict.Outcome.String()}
+	t := Otherwise{Index: v.index, Engine: r.Build.Engine, Was: r.Verdict.Outcome.String()}
 	if a == nil {
 		t.Why = "this build fails on the evidence"
 		j.res.today = append(j.res.today, t)
@@ -276,13 +281,13 @@ func (r *replay) vouched(module canon.Digest) bool {
 }
 
 // add counts more verdicts, and keeps those changed that come first in the log.
-func (t *Today) add(same, changed int64, some []Change) {
+func (t *Today) add(same, changed int64, some []Otherwise) {
 	t.Same, t.ChangedCount = t.Same+same, t.ChangedCount+changed
 	if len(some) == 0 {
 		return
 	}
 	t.Changed = append(t.Changed, some...)
-	slices.SortStableFunc(t.Changed, func(a, b Change) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(t.Changed, func(a, b Otherwise) int { return cmp.Compare(a.Index, b.Index) })
 	t.Changed = t.Changed[:min(len(t.Changed), MaxFaults)]
 }
 

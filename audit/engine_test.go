@@ -167,6 +167,18 @@ func TestTwoEngines(t *testing.T) {
 			}
 		}
 	})
+	t.Run("judged once more", func(t *testing.T) { // which of two accepts this build's rules alone would not give
+		now := s.now
+		r := s.replayWith(trust, audit.Options{Engines: runner, Now: &audit.Now{AsOf: now}})
+		if n := r.Now; n.Standing != 1 || n.Tainted != 1 || n.Lapsed != 0 || n.Otherwise != 1 || r.ExitCode() != 1 {
+			t.Fatalf("%s", r.Text())
+		}
+		i := slices.IndexFunc(r.Now.Changes, func(c audit.Change) bool { return c.State == audit.StateTainted })
+		if c := r.Now.Changes[i]; c.Index != r.Today.Changed[0].Index || !c.Why[0].Rules || len(c.Why[0].By) != 0 || c.Since == 0 || c.Since >= now ||
+			!strings.Contains(r.Text(), "by the rules of this build, which are not those that decided\n") {
+			t.Errorf("%+v\n%s", c, r.Text())
+		}
+	})
 	t.Run("challenged", func(t *testing.T) { // by this build's rules, which did not make them
 		g, err := audit.ReadLog(t.Context(), s, trust, audit.Options{Engines: runner})
 		s.must(err)

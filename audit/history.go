@@ -31,7 +31,8 @@ type history struct {
 	again       *reader
 	uncovered   uncovered
 	issues      issues
-	views       map[canon.Digest]*view // by C
+	views       rows[view]   // in log order; one that the challenge before named as well is left out
+	viewed      canon.Digest // C of the last
 
 	engines map[canon.Digest]*loggedEngine // by module
 
@@ -80,7 +81,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, views: map[canon.Digest]*view{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
 		engines: map[canon.Digest]*loggedEngine{},
 	}
 	for _, p := range promises {
@@ -272,6 +273,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			if err != nil {
 				return err
 			}
+			r.knowing.logged(c, data, e.Time)
 			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:

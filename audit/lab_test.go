@@ -349,7 +349,7 @@ func newService(t testing.TB, keys string) *service {
 	l.append(ledger.KindReference, ledger.StreamServer, l.put(s.references))
 	for _, c := range s.collateral {
 		l.append(ledger.KindCollateral, ledger.StreamServer, l.put(ledger.Collateral{
-			Type: ledger.CollateralType, Kind: c.Kind, Data: l.putBytes(c.Data), Source: "https://example.test/", Fetched: l.now}))
+			Type: ledger.CollateralType, Kind: c.Kind, Data: l.putBytes(c.Data), Source: "https://example.test/" + c.Kind, Fetched: l.now}))
 	}
 	return s
 }

@@ -154,7 +154,10 @@ func Merge(parts []PartialReport) (Report, error) {
 	out.Range, out.First = nil, nil
 	out.Unanswered, out.Appraisals, out.Verdicts = 0, Tally{Logged: out.Appraisals.Logged}, Tally{Logged: out.Verdicts.Logged}
 	out.Time, out.Faults, out.Roots = TimeBounds{}, nil, []SeenRoots{}
-	out.Engines, out.Today = unused(out.Engines), Today{Changed: []Change{}}
+	out.Engines, out.Today = unused(out.Engines), Today{Changed: []Otherwise{}}
+	if n := out.Now; n != nil {
+		out.Now = &Rejudged{AsOf: n.AsOf, Known: n.Known, Items: n.Items, Changes: []Change{}}
+	}
 	outcomes, untimed, roots := counter{}, counter{}, map[canon.Digest]SeenRoots{}
 	for _, p := range parts {
 		r := p.Report
@@ -174,6 +177,9 @@ func Merge(parts []PartialReport) (Report, error) {
 		for _, s := range r.Roots {
 			s.Appraisals += roots[s.Digest].Appraisals
 			roots[s.Digest] = s
+		}
+		if r.Now != nil {
+			out.Now.merge(*r.Now)
 		}
 		if r.First != nil && (out.First == nil || r.First.Index < out.First.Index) {
 			out.First = r.First
@@ -219,6 +225,7 @@ func alike(a, b PartialReport) error {
 		return differ("trust", x.Trust, y.Trust)
 	}
 	for _, part := range []struct{ name, was, is string }{
+		{"time and collateral of judging once more", x.askedNow(), y.askedNow()},
 		{"scope", fmt.Sprint(x.scope()), fmt.Sprint(y.scope())},
 		{"keys", fmt.Sprint(x.Keys), fmt.Sprint(y.Keys)},
 		{"witnesses", fmt.Sprint(x.Witnesses), fmt.Sprint(y.Witnesses)},
@@ -233,6 +240,14 @@ func alike(a, b PartialReport) error {
 		}
 	}
 	return nil
+}
+
+// askedNow says what was asked of judging once more.
+func (r Report) askedNow() string {
+	if r.Now == nil {
+		return "none"
+	}
+	return fmt.Sprint(r.Now.AsOf, r.Now.Known, r.Now.Items)
 }
 
 func (r Report) scope() Scoped {

@@ -245,6 +245,10 @@ func (s *byHand) evidence() error {
 		s.head("%s: %s", subject, c.MediaType)
 		for _, p := range c.Parts {
 			name := fileName(subject) + "-" + fileName(p.Name)
+			if slices.ContainsFunc(s.files, func(f File) bool { return f.Name == name }) {
+				s.say("%s has two parts of one name; the second is left out.", subject)
+				continue
+			}
 			s.names[c.Label+"\x00"+p.Name] = name
 			s.write(name, p.Data)
 			if len(p.Data) > maxWithin {
@@ -293,7 +297,7 @@ func (s *byHand) values(subject string, c attest.Component) {
 		for _, p := range check.Places {
 			name := s.names[c.Label+"\x00"+p.Part]
 			key := fmt.Sprintf("%s %d", name, p.Offset)
-			if p.Field == "" || p.Size > MaxShown || done[key] {
+			if name == "" || p.Field == "" || p.Size > MaxShown || done[key] {
 				continue
 			}
 			done[key] = true

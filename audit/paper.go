@@ -72,9 +72,9 @@ type Paper struct {
 
 // Exception is one thing that is not as it should be.
 type Exception struct {
-	Source string `json:"source"` // replay, population, sample or challenge
-	Where  string `json:"where"`
-	What   string `json:"what"`
+	Where string   `json:"where"`
+	What  string   `json:"what"`
+	By    []string `json:"by"` // what found it: population, replay, sample, challenge
 }
 
 // EngineSeen counts the verdicts that one build made by one set of rules.
@@ -173,7 +173,7 @@ func (p *Paper) survey(ctx context.Context, g *Reading) error {
 		}
 		p.First, p.Last = min(p.First, row.Time), max(p.Last, row.Time)
 		if row.Fault != "" && len(p.Exceptions) < MaxFaults {
-			p.Exceptions = append(p.Exceptions, Exception{"population", fmt.Sprintf("entry %d", row.Index), row.Fault})
+			p.except("population", fmt.Sprintf("entry %d", row.Index), row.Fault)
 		}
 		if row.Outcome == "" {
 			continue
@@ -191,27 +191,33 @@ func (p *Paper) survey(ctx context.Context, g *Reading) error {
 	return nil
 }
 
+// except lists an exception, once for all that find it.
+func (p *Paper) except(by, where, what string) {
+	what = strings.TrimPrefix(strings.TrimPrefix(what, notReplayed), where+": ")
+	i := slices.IndexFunc(p.Exceptions, func(e Exception) bool { return e.Where == where && e.What == what })
+	if i < 0 {
+		p.Exceptions = append(p.Exceptions, Exception{where, what, []string{by}})
+	} else if e := &p.Exceptions[i]; !slices.Contains(e.By, by) {
+		e.By = append(e.By, by)
+	}
+}
+
 // conclude lists the exceptions and says in a sentence what they come to.
 func (p *Paper) conclude() {
-	except := func(source, where, what string) {
-		if !slices.Contains(p.Exceptions, Exception{source, where, what}) {
-			p.Exceptions = append(p.Exceptions, Exception{source, where, what})
-		}
-	}
 	for _, f := range p.Replay.Faults {
-		except("replay", f.Part, f.What)
+		p.except("replay", f.Part, f.What)
 	}
 	if !slices.Equal(p.Population.Outcomes, p.Replay.Outcomes) || p.Population.Verdicts != p.Replay.Verdicts.Logged {
-		except("population", "totals", "the totals are not those of the replay")
+		p.except("population", "totals", "the totals are not those of the replay")
 	}
 	for _, d := range p.Sample.Drawn {
 		if d.Replayed != replayedEqual && d.Replayed != replayedUnvouched {
-			except("sample", fmt.Sprintf("entry %d", d.Row.Index), d.Replayed)
+			p.except("sample", fmt.Sprintf("entry %d", d.Row.Index), d.Replayed)
 		}
 	}
 	for _, t := range p.Challenge.Trials {
 		if t.Result == TrialAccepted || t.Result == TrialDiffers {
-			except("challenge", fmt.Sprintf("entry %d, %s", t.Index, t.Alteration), t.What)
+			p.except("challenge", fmt.Sprintf("entry %d, %s", t.Index, t.Alteration), t.What)
 		}
 	}
 	outcomes := []Outcome{p.Replay.Outcome, p.Population.Outcome, p.Sample.Outcome, p.Challenge.Outcome}
@@ -248,6 +254,7 @@ var pageText string
 var pageTemplate = template.Must(template.New("paper").Funcs(template.FuncMap{
 	"printable": Printable,
 	"counted":   counted,
+	"and":       and,
 	"witnesses": Witnessing.text,
 	"bounds":    TimeBounds.text,
 	"rules": func(rules []verifier.RoomRules) string {

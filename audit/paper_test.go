@@ -129,7 +129,7 @@ func TestPaperOfAFaultyLog(t *testing.T) {
 		t.Errorf("%s: %s", p.Outcome, p.Conclusion)
 	}
 	for _, source := range []string{"replay", "sample", "challenge"} {
-		if !slices.ContainsFunc(p.Exceptions, func(e audit.Exception) bool { return e.Source == source }) {
+		if !slices.ContainsFunc(p.Exceptions, func(e audit.Exception) bool { return slices.Contains(e.By, source) }) {
 			t.Errorf("no exception found by %s: %+v", source, p.Exceptions)
 		}
 	}
@@ -172,5 +172,28 @@ func TestPaperByTheLogsOwnKey(t *testing.T) {
 		if _, _, err := audit.MakePaper(t.Context(), s, s.trust(), audit.Options{}, o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
+	}
+}
+
+// TestSurveyOfAScope: what a part of the log shows is never passed off as the whole.
+func TestSurveyOfAScope(t *testing.T) {
+	s := busy(t, 2)
+	data := exportScope(t, s, audit.Criteria{Nodes: []string{"good"}})
+	src, err := audit.Open(bytes.NewReader(data), int64(len(data)))
+	s.must(err)
+	g, err := audit.ReadLog(t.Context(), src, s.trust(), audit.Options{})
+	s.must(err)
+	rows, totals := population(t, g)
+	if len(rows) != 2 || totals.Outcome != audit.Equal || totals.Scope == nil || totals.Verdicts != 2 {
+		t.Errorf("%d rows, %+v", len(rows), totals)
+	}
+	sample, err := g.Sample(t.Context(), 1, 9, audit.ByNode, true)
+	s.must(err)
+	if sample.Outcome != audit.Equal || sample.Scope == nil || !strings.Contains(sample.Text(), "\nscope       node good: ") {
+		t.Errorf("%s", sample.Text())
+	}
+	p, page, _ := paper(t, src, s.trust(), audit.Options{})
+	if p.Outcome != audit.Equal || !strings.Contains(p.Conclusion, `within the scope "node good", and of no other entry of the log,`) || !strings.Contains(page, "node good: ") {
+		t.Errorf("%s: %s %+v", p.Outcome, p.Conclusion, p.Exceptions)
 	}
 }

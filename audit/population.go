@@ -22,13 +22,15 @@ func (r Row) Record() []string {
 	for i, room := range r.Rules {
 		rules[i] = room.Room + "=" + strconv.Itoa(room.Rules)
 	}
-	asOf := ""
-	if r.AsOf != 0 {
-		asOf = r.AsOf.String()
+	instant := func(t canon.Time) string {
+		if t == 0 {
+			return ""
+		}
+		return t.String()
 	}
 	record := []string{
-		strconv.FormatInt(r.Index, 10), r.Time.String(), r.Node, present(r.Evidence), present(r.Policy), r.PolicyName, r.Outcome, strings.Join(r.Reasons, "; "),
-		strings.Join(rules, " "), present(r.Key), r.Verdict.String(), present(r.Appraisal), asOf, present(r.Build), r.Fault,
+		strconv.FormatInt(r.Index, 10), instant(r.Time), r.Node, present(r.Evidence), present(r.Policy), r.PolicyName, r.Outcome, strings.Join(r.Reasons, "; "),
+		strings.Join(rules, " "), present(r.Key), present(r.Verdict), present(r.Appraisal), instant(r.AsOf), present(r.Build), r.Fault,
 	}
 	for i := range record {
 		record[i] = Printable(record[i])

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -23,17 +22,9 @@ type Reading struct {
 	*replay
 	integrity Report
 	whole     bool
-	listed    []listed        // every verdict entry, in log order
+	listed    []int64         // indexes of all verdict entries, in log order
 	faultAt   map[int64]Fault // first fault of each entry that has one
 	results   []crypto.PublicKey
-}
-
-// listed is a verdict entry, whatever is wrong with it.
-type listed struct {
-	index int64
-	time  canon.Time
-	body  canon.Digest
-	refs  []canon.Digest
 }
 
 // ReadLog reads a log through. trust may be nil, as with [Replay]. Of the options only Progress and Memory count.
@@ -42,7 +33,7 @@ func ReadLog(ctx context.Context, src ledger.Source, trust *Trust, o Options) (*
 	g := &Reading{replay: newReplay(src, trust, o), faultAt: map[int64]Fault{}}
 	g.each = func(index int64, e ledger.Entry) {
 		if e.Kind == ledger.KindVerdict {
-			g.listed = append(g.listed, listed{index, e.Time, e.Body, e.Refs})
+			g.listed = append(g.listed, index)
 		}
 	}
 	var err error
@@ -68,9 +59,9 @@ func (g *Reading) Integrity() Report { return g.integrity }
 // Row is one verdict of the population that an auditor samples from. Every verdict entry has one, also one that is
 // faulty. What a faulty one does not show is absent.
 type Row struct {
-	Index      int64                `json:"index"`   // of the entry
-	Time       canon.Time           `json:"time"`    // of the entry
-	Verdict    canon.Digest         `json:"verdict"` // body of the entry
+	Index      int64                `json:"index"`            // of the entry
+	Time       canon.Time           `json:"time,omitzero"`    // of the entry
+	Verdict    canon.Digest         `json:"verdict,omitzero"` // body of the entry
 	Node       string               `json:"node,omitzero"`
 	Evidence   canon.Digest         `json:"evidence,omitzero"`
 	Appraisal  canon.Digest         `json:"appraisal,omitzero"`
@@ -89,11 +80,11 @@ type Row struct {
 // the signature and that they belong together; it recomputes nothing. An error is for a source that could not tell.
 func (g *Reading) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		for i, l := range g.listed {
+		for i, index := range g.listed {
 			if i%ledger.TileWidth == 0 {
 				g.o.Progress("verdicts", int64(i), int64(len(g.listed)))
 			}
-			row, _, err := g.row(ctx, l)
+			row, _, err := g.row(ctx, index)
 			if !yield(row, err) || err != nil {
 				return
 			}
@@ -111,13 +102,13 @@ type opened struct {
 	logged verifier.Appraisal
 }
 
-// row reads one verdict. A row without an outcome comes with no opened verdict.
-func (g *Reading) row(ctx context.Context, l listed) (Row, *opened, error) {
-	row := Row{Index: l.index, Time: l.time, Verdict: l.body, Reasons: []string{}, Rules: []verifier.RoomRules{}}
-	if f, ok := g.faultAt[l.index]; ok {
+// row reads the verdict of an entry. A row without an outcome comes with no opened verdict.
+func (g *Reading) row(ctx context.Context, index int64) (Row, *opened, error) {
+	row := Row{Index: index, Reasons: []string{}, Rules: []verifier.RoomRules{}}
+	if f, ok := g.faultAt[index]; ok {
 		row.Fault = f.Error()
 	}
-	o, err := g.open(ctx, l, &row)
+	o, err := g.open(ctx, &row)
 	var f *Fault
 	switch {
 	case err == nil:
@@ -125,25 +116,30 @@ func (g *Reading) row(ctx context.Context, l listed) (Row, *opened, error) {
 	case !errors.As(err, &f):
 		return row, nil, err
 	}
-	if placed := placed(*f, l.index, ledger.KindVerdict); row.Fault == "" {
+	if placed := placed(*f, index, ledger.KindVerdict); row.Fault == "" {
 		row.Fault = placed.Error()
 	}
 	return row, nil, nil
 }
 
-// open reads a verdict, its appraisal and its evidence into a row, as far as each is there.
-func (g *Reading) open(ctx context.Context, l listed, row *Row) (*opened, error) {
-	if len(l.refs) != 2 || g.policies[l.refs[1]] == nil {
+// open reads a verdict, its appraisal and its evidence into the row of its index, as far as each is there.
+func (g *Reading) open(ctx context.Context, row *Row) (*opened, error) {
+	e, err := g.entry(ctx, row.Index)
+	if err != nil {
+		return nil, err
+	}
+	row.Time, row.Verdict = e.Time, e.Body
+	if len(e.Refs) != 2 || g.policies[e.Refs[1]] == nil {
 		return nil, wrong("refs do not name the appraisal and the policy that it follows from")
 	}
-	a, ev, err := g.appraisalWith(ctx, l.refs[0])
+	a, ev, err := g.appraisalWith(ctx, e.Refs[0])
 	if err != nil {
 		return nil, err
 	}
 	if a == nil {
 		return nil, wrong("refs do not name the appraisal and the policy that it follows from")
 	}
-	o := &opened{appraisal: a, ev: ev, verdict: verdict{l.index, l.body, l.time, l.refs[1]}}
+	o := &opened{appraisal: a, ev: ev, verdict: verdict{row.Index, e.Body, e.Time, e.Refs[1]}}
 	row.Evidence, row.Appraisal = ev.body, o.appraisal.body
 	row.Policy, row.PolicyName = o.policy, g.policies[o.policy].Name()
 	if ev.challenge != nil {
@@ -200,48 +196,48 @@ func reasonCode(r policy.Reason) string {
 
 // Find returns the verdict entry that a word names: an index, the digest of its body, or the identity of its envelope.
 func (g *Reading) Find(ctx context.Context, word string) (int64, error) {
-	if digest, err := canon.ParseDigest(word); err == nil {
-		if i := slices.IndexFunc(g.listed, func(l listed) bool { return l.body == digest }); i >= 0 {
-			return g.listed[i].index, nil
-		}
-		for _, l := range g.listed {
-			data, err := g.blob(ctx, l.body)
-			var f *Fault
-			if err != nil && !errors.As(err, &f) {
-				return 0, err
-			}
-			if env, err := ledger.ParseEnvelope(data); err == nil && env.Identity() == digest {
-				return l.index, nil
-			}
-		}
-		return 0, fmt.Errorf("verdict %s: not in the log", word)
-	}
-	index, err := strconv.ParseInt(word, 10, 64)
+	digest, err := canon.ParseDigest(word)
 	if err != nil {
-		return 0, fmt.Errorf("verdict %.80q: want the index of its entry, or its digest in hex", word)
+		index, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("verdict %.80q: want the index of its entry, or its digest in hex", word)
+		}
+		if !g.has(index) {
+			return 0, fmt.Errorf("entry %d: no verdict of this log, which has %s", index, counted(int64(len(g.listed)), "verdict"))
+		}
+		return index, nil
 	}
-	if _, ok := g.at(index); !ok {
-		return 0, fmt.Errorf("entry %d: no verdict of this log, which has %s", index, counted(int64(len(g.listed)), "verdict"))
+	for _, index := range g.listed {
+		e, err := g.entry(ctx, index)
+		if err == nil && e.Body == digest {
+			return index, nil
+		}
+		var data []byte
+		if err == nil {
+			data, err = g.blob(ctx, e.Body)
+		}
+		if f := new(Fault); err != nil && !errors.As(err, &f) {
+			return 0, err
+		}
+		if env, err := ledger.ParseEnvelope(data); err == nil && env.Identity() == digest {
+			return index, nil
+		}
 	}
-	return index, nil
+	return 0, fmt.Errorf("verdict %s: not in the log", word)
 }
 
-// at returns the verdict entry of an index.
-func (g *Reading) at(index int64) (listed, bool) {
-	i, ok := slices.BinarySearchFunc(g.listed, index, func(l listed, index int64) int { return cmp.Compare(l.index, index) })
-	if !ok {
-		return listed{}, false
-	}
-	return g.listed[i], true
+// has reports whether an entry is a verdict.
+func (g *Reading) has(index int64) bool {
+	_, ok := slices.BinarySearch(g.listed, index)
+	return ok
 }
 
 // verdictAt opens the verdict of an index. One that cannot be opened is a [*Fault].
 func (g *Reading) verdictAt(ctx context.Context, index int64) (*opened, Row, error) {
-	l, ok := g.at(index)
-	if !ok {
+	if !g.has(index) {
 		return nil, Row{}, fmt.Errorf("entry %d: no verdict of this log", index)
 	}
-	row, o, err := g.row(ctx, l)
+	row, o, err := g.row(ctx, index)
 	if err != nil {
 		return nil, row, err
 	}

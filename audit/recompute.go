@@ -27,11 +27,12 @@ type result struct {
 	outcomes   counter
 	roots      []canon.Digest // one for each appraisal that was recomputed
 	answered   bool           // there is a verdict
+	changes    []Change       // of verdicts that were judged once more
 	times      counter        // what time.bounds says of appraisals, by status
 	untimed    counter        // why it is unknown
 
 	engines map[canon.Digest]*uses // of the log, that recomputed something
-	today   []Change
+	today   []Otherwise
 	same    int64 // verdicts of other engines that this build would give as well
 }
 
@@ -153,6 +154,9 @@ func (r *replay) add(s *sum, res result) {
 			s.first = &res.differs[i]
 		}
 	}
+	for _, c := range res.changes {
+		r.report.Now.count(c)
+	}
 	if !res.answered {
 		r.report.Unanswered++
 	}
@@ -224,6 +228,11 @@ func (j *job) run(ctx context.Context) error {
 				return err
 			}
 			j.res.answered = true
+		}
+		if j.knowing != nil && logged != nil && len(logged.Rules) > 0 {
+			if err := j.met(j.judgeNow(ctx, opened, a, logged), a.index, ledger.KindAppraisal); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -463,7 +472,7 @@ func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *apprais
 	if err != nil {
 		return err
 	}
-	if r.Verdict.Rules != policy.Rules || !slices.Equal(logged.Rules, verifier.Rooms()) {
+	if otherRules(*logged, r.Verdict) {
 		j.decideToday(j.today, r, v)
 	}
 	if r.Verdict.Rules != policy.Rules {

@@ -21,6 +21,7 @@ type Options struct {
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
 	Engines  Engines        // runs engines of other builds; nil: what they decided is not reproducible
+	Now      *Now           // judge everything once more, so; nil: do not
 	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
 	// Progress is called now and then, never by two goroutines at once; nil: not at all. Stages are "read" and "recompute".
@@ -135,7 +136,8 @@ type replay struct {
 	latest canon.Time                        // of any entry
 	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
-	kept cache[*witnessed] // checkpoints of before
+	kept    cache[*witnessed] // checkpoints of before
+	knowing *knowing          // nil: nothing is judged once more
 
 	history
 	roots      cache[attest.Roots]
@@ -156,11 +158,19 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
-		Engines: []SeenEngine{}, Today: Today{Changed: []Change{}},
+		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},
 		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
 	}
 	if o.Range != (Range{}) {
 		r.report.Range = &o.Range
+	}
+	if o.Now != nil {
+		r.knowing = newKnowing(*o.Now)
+		r.report.Now = &Rejudged{AsOf: o.Now.AsOf, Known: o.Now.Known, Items: []canon.Digest{}, Changes: []Change{}}
+		for _, item := range o.Now.Items {
+			r.report.Now.Items = append(r.report.Now.Items, item.Record.Data)
+		}
+		r.report.Now.Items = slices.Compact(sorted(r.report.Now.Items))
 	}
 	if trust != nil {
 		r.report.Trust = Anchored

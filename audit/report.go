@@ -71,6 +71,7 @@ type Report struct {
 	Engines    []SeenEngine         `json:"engines"`  // that the log holds
 	Today      Today                `json:"today"`
 	Promises   []Kept               `json:"promises"`
+	Now        *Rejudged            `json:"now,omitzero"`   // absent: nothing was judged once more
 	First      *Fault               `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
 	FaultCount int64                `json:"fault_count"`
 	Faults     []Fault              `json:"faults"` // the first MaxFaults of them, in log order
@@ -123,13 +124,13 @@ type SeenEngine struct {
 
 // Today is what this build would decide where another engine did, by the same inputs as of the same time.
 type Today struct {
-	Same         int64    `json:"same"` // verdicts with the same outcome
-	ChangedCount int64    `json:"changed_count"`
-	Changed      []Change `json:"changed"` // the first MaxFaults of them, in log order
+	Same         int64       `json:"same"` // verdicts with the same outcome
+	ChangedCount int64       `json:"changed_count"`
+	Changed      []Otherwise `json:"changed"` // the first MaxFaults of them, in log order
 }
 
-// Change is a verdict that this build would not give. It is no fault.
-type Change struct {
+// Otherwise is a verdict that this build would not give. It is no fault.
+type Otherwise struct {
 	Index  int64        `json:"index"`           // of its entry
 	Engine canon.Digest `json:"engine,omitzero"` // that decided, as the result says
 	Was    string       `json:"was"`             // outcome
@@ -224,6 +225,9 @@ func (r Report) Text() string {
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
+	}
+	if r.Now != nil {
+		r.Now.text(line)
 	}
 	if r.First != nil {
 		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, Printable(r.First.What))

@@ -49,6 +49,7 @@ type Sample struct {
 	Origin     string       `json:"origin"`
 	Size       int64        `json:"size"` // entries of the log
 	Root       canon.Digest `json:"root,omitzero"`
+	Scope      *Scoped      `json:"scope,omitzero"` // absent: the whole log. Else the population is what the scope shows
 	Method     string       `json:"method"`
 	Seed       int64        `json:"seed"`
 	Wanted     int64        `json:"wanted"`
@@ -75,10 +76,11 @@ type Drawn struct {
 	Replayed string `json:"replayed,omitzero"` // equal, by whom where nobody vouches for it, or what differs; absent: it was not replayed
 }
 
-// Equal in [Drawn.Replayed].
+// Words of [Drawn.Replayed].
 const (
 	replayedEqual     = "equal"
 	replayedUnvouched = "equal, by an engine that the trust file does not name"
+	notReplayed       = "not replayed: "
 )
 
 // Canonical returns the canonical bytes of the sample.
@@ -116,7 +118,7 @@ func (g *Reading) Sample(ctx context.Context, seed, size int64, by string, again
 	}
 	i := g.integrity
 	s := Sample{
-		Type: SampleType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Method: SampleMethod,
+		Type: SampleType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Scope: i.Scope, Method: SampleMethod,
 		Seed: seed, Wanted: size, By: by, Strata: []Stratum{}, Drawn: []Drawn{}, Faults: i.Faults,
 	}
 	members := map[string][]int64{} // indices of each stratum, in log order
@@ -221,8 +223,7 @@ func counterDraw(tag string, seed int64, name string, i int64) uint64 {
 
 // examine reads the row of a drawn verdict, and recomputes it where again is set.
 func (g *Reading) examine(ctx context.Context, d *Drawn, again bool) error {
-	l, _ := g.at(d.Row.Index)
-	row, o, err := g.row(ctx, l)
+	row, o, err := g.row(ctx, d.Row.Index)
 	if err != nil {
 		return err
 	}
@@ -231,7 +232,7 @@ func (g *Reading) examine(ctx context.Context, d *Drawn, again bool) error {
 		return nil
 	}
 	if o == nil {
-		d.Replayed = "not replayed: " + row.Fault
+		d.Replayed = notReplayed + row.Fault
 		return nil
 	}
 	res, err := g.replayOne(ctx, o)
@@ -275,6 +276,9 @@ func (s Sample) Text() string {
 		fmt.Fprintf(&b, ", by %s", s.By)
 	}
 	fmt.Fprintf(&b, "\nlog         %s, size %d, root %s, %s\n", Printable(s.Origin), s.Size, s.Root, s.Trust)
+	if s.Scope != nil {
+		fmt.Fprintf(&b, "scope       %s: whether other verdicts of the log match, its owner alone can say\n", Printable(s.Scope.Criteria.String()))
+	}
 	for _, t := range s.Strata {
 		fmt.Fprintf(&b, "stratum     %s: %d of %d\n", Printable(t.Name), t.Sample, t.Population)
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -16,7 +18,7 @@ import (
 )
 
 // Pull copies a log, with the blobs that the caller may read, into a folder of the layout that tlog-tiles has: checkpoint,
-// tile/..., blob/DIGEST. What the folder has is not fetched again, so that a pull that was cut off goes on, and a later one
+// tile/..., blob/DIGEST, and checkpoints/SIZE, the earlier ones that bear cosignatures. What the folder has is not fetched again, so that a pull that was cut off goes on, and a later one
 // takes what is new. The checkpoint is written last: the folder is at each moment an earlier pull, or none.
 type Pull struct {
 	From ledger.Source
@@ -73,6 +75,9 @@ func (p Pull) Run(ctx context.Context) (Pulled, error) {
 	cosigned, err := ledger.Follower{Logs: p.Logs}.Follow(ctx, p.From, last, next, 0)
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {
+		if err := p.certain(ctx, fork); err != nil {
+			return Pulled{}, fmt.Errorf("pull: %w", err)
+		}
 		return Pulled{}, errors.Join(fmt.Errorf("pull: %w", err), keepFork(p.Dir, fork))
 	}
 	if err != nil {
@@ -95,7 +100,33 @@ func (p Pull) Run(ctx context.Context) (Pulled, error) {
 	if err := w.note(); err != nil {
 		return out, fmt.Errorf("pull: %w", err)
 	}
+	if err := w.keep(next); err != nil {
+		return out, err
+	}
 	return out, writeWhole(filepath.Join(p.Dir, "checkpoint"), next)
+}
+
+// certain returns why a fork is none: tiles that are not the tree's prove nothing, and are their server's fault.
+func (p Pull) certain(ctx context.Context, f *ledger.Fork) error {
+	from, err1 := ledger.ReadCheckpoint(f.Believed)
+	to, err2 := ledger.ReadCheckpoint(f.Refused)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if from.Size == to.Size {
+		return nil
+	}
+	if err := ledger.Walk(ctx, p.From, to.Tree, func(int64, canon.Digest) error { return ctx.Err() }); err != nil {
+		return fmt.Errorf("that the log goes on from size %d cannot be told: %w", from.Size, err)
+	}
+	same := false
+	if err := ledger.Trees(ctx, p.From, to.Tree, []int64{from.Size}, func(was ledger.Tree) { same = was == from.Tree }); err != nil {
+		return err
+	}
+	if same {
+		return fmt.Errorf("that the log goes on from size %d could not be told at the first try; try again", from.Size)
+	}
+	return nil
 }
 
 // keepFork keeps the two notes that prove a fork.
@@ -152,6 +183,7 @@ func (w *pulling) entries(ctx context.Context) error {
 	}
 	size := w.out.Checkpoint.Size
 	var some []canon.Digest
+	first := from // index of the first of them
 	return ledger.Walk(ctx, w.Have, w.out.Checkpoint.Tree, func(index int64, commitment canon.Digest) error {
 		if index >= from {
 			some = append(some, commitment)
@@ -160,20 +192,21 @@ func (w *pulling) entries(ctx context.Context) error {
 			return nil
 		}
 		w.Progress("entries", index+1, size)
-		err := w.blobs(ctx, some)
-		some = some[:0]
+		err := w.blobs(ctx, first, some)
+		some, first = some[:0], index+1
 		return err
 	})
 }
 
-// blobs fetches the openings of some entries, then their bodies, then what these name.
-func (w *pulling) blobs(ctx context.Context, commitments []canon.Digest) error {
+// blobs fetches the openings of the entries from an index on, then their bodies, then what these name; and the checkpoints
+// of before that bracket appraisals, where the source keeps them.
+func (w *pulling) blobs(ctx context.Context, first int64, commitments []canon.Digest) error {
 	if err := atOnce(ctx, commitments, w.blob); err != nil {
 		return err
 	}
 	var entries []ledger.Entry
 	var bodies []canon.Digest
-	for _, c := range commitments {
+	for i, c := range commitments {
 		opening, err := w.Have.Blob(ctx, c)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // withheld
@@ -183,6 +216,12 @@ func (w *pulling) blobs(ctx context.Context, commitments []canon.Digest) error {
 		}
 		if _, e, err := ledger.ParseOpening(opening); err == nil { // what is wrong with it, an audit says
 			entries, bodies = append(entries, e), append(bodies, e.Body)
+			if e.Kind != ledger.KindAppraisal {
+				continue
+			}
+			if err := w.around(ctx, first+int64(i)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := atOnce(ctx, bodies, w.blob); err != nil {
@@ -196,6 +235,33 @@ func (w *pulling) blobs(ctx context.Context, commitments []canon.Digest) error {
 	}
 	slices.SortFunc(named, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
 	return atOnce(ctx, slices.Compact(named), w.blob)
+}
+
+// around fetches the checkpoints on both sides of an entry.
+func (w *pulling) around(ctx context.Context, index int64) error {
+	keeper, ok := w.From.(ledger.Keeper)
+	if !ok {
+		return nil
+	}
+	before, after, err := keeper.Around(ctx, index)
+	if err != nil {
+		return fmt.Errorf("checkpoints around entry %d: %w", index, err)
+	}
+	return errors.Join(w.keep(before), w.keep(after))
+}
+
+// keep keeps a checkpoint beside the newest one, if it bears more than the log's own signature, and so a time.
+func (w *pulling) keep(note []byte) error {
+	c, err := ledger.ReadCheckpoint(note)
+	_, signatures, _ := bytes.Cut(note, []byte("\n\n"))
+	if err != nil || bytes.Count(signatures, []byte("\n")) < 2 {
+		return nil
+	}
+	name := w.path("checkpoints/" + strconv.FormatInt(c.Size, 10))
+	if _, err := os.Stat(name); err == nil {
+		return nil
+	}
+	return writeWhole(name, note)
 }
 
 // blob fetches a blob that the folder lacks. That a source does not give it is noted, and no error.

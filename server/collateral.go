@@ -142,6 +142,9 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 			if n > 0 && items[n-1].Record == i.Record {
 				continue
 			}
+			if err := tx.noteIssue(ctx, i.Given(), s.time()); err != nil {
+				return err
+			}
 			record, err := canon.Marshal(i.Record)
 			if err != nil {
 				return err

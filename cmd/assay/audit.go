@@ -180,11 +180,22 @@ trust file, 1 something is missing, false or differs, 2 usage or could not run,
 3 equal, but nobody vouches for the keys or for an engine, or a promise is not due
 yet.
 
+With --as-of everything is judged once more as of another time, with the collateral
+of --known: accepts that no longer hold are listed, with the rule, the item that does
+it, and since when. Lapsed is what time alone ended; tainted is what something newly
+known speaks against. Then exit code 1 also says that something is tainted, 3 that
+something has lapsed.
+
+With --state the keys are those of an earlier run, and a log that does not go on from
+the checkpoint that was believed is refused: both notes are kept beside the state, as
+FILE.believed.note and FILE.refused.note.
+
 A promise is what a submitter was given for its evidence. It is kept if its entry
 stands in the log, and withheld if it does not though the log has an entry made
 after publish-by, by the server's own clock.`,
 		Example: `  assay audit replay log.tar --trust trust.yaml
-  assay audit replay log.tar --trust trust.yaml --promise promise.json -o json`,
+  assay audit replay log.tar --trust trust.yaml --promise promise.json -o json
+  assay audit replay log.tar --trust trust.yaml --as-of now --known ~/.cache/assay/collateral`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.auditReplay(c.Context(), args[0], r) },
 	}
@@ -192,6 +203,9 @@ after publish-by, by the server's own clock.`,
 	fl.StringVar(&r.trust, "trust", "", "trust `FILE` of audit trust init")
 	fl.StringArrayVar(&r.promises, "promise", nil, "`FILE` of a promise that must have been kept; may be repeated")
 	fl.StringVarP(&r.output, "output", "o", "text", "text, or json")
+	fl.StringVar(&r.state, "state", "", "`FILE` of what was believed of this log: read if it is there, and written after an equal replay")
+	fl.StringVar(&r.asOf, "as-of", "", "judge everything once more as of this instant: `TIME|now`")
+	fl.StringVar(&r.known, "known", "", "with the collateral of the log until an instant, or with more from a store or a set: `TIME|now|FOLDER|FILE`")
 	fl.StringVar(&r.span, "range", "", "recompute only verdicts on the evidence of entries `FROM:TO`; all else is checked as ever")
 	fl.StringVar(&r.key, "key", "", "sign the report with the auditor's private key in this `FILE` (PEM); -o json then gives the envelope")
 	fl.IntVar(&r.workers, "workers", runtime.NumCPU(), "`N` appraisals at a time; the report does not depend on it")
@@ -199,11 +213,11 @@ after publish-by, by the server's own clock.`,
 }
 
 type replayArgs struct {
-	span, key string
-	trust     string
-	promises  []string
-	output    string
-	workers   int
+	span, key, state, asOf, known string
+	trust                         string
+	promises                      []string
+	output                        string
+	workers                       int
 }
 
 func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) error {
@@ -233,6 +247,16 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if o.Range, err = parseRange(args.span); err != nil {
 		return err
 	}
+	if o.Now, err = a.parseNow(args.asOf, args.known); err != nil {
+		return err
+	}
+	state, err := readState(args.state, trust)
+	if err != nil {
+		return err
+	}
+	if state.Type != "" {
+		trust = &state.Trust
+	}
 	report, err := replayPath(ctx, name, trust, o)
 	if err != nil {
 		return err
@@ -240,10 +264,15 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if err := a.printReport(report, args.output, args.key); err != nil {
 		return err
 	}
+	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
+		if err := a.keepState(ctx, args.state, state, *trust, name); err != nil {
+			return err
+		}
+	}
 	if trust == nil && !a.quiet {
 		a.say("hint: to know whose log this is, make a trust file: assay audit trust init URL URL")
 	}
-	if code := report.Outcome.ExitCode(); code != exitAccept {
+	if code := report.ExitCode(); code != exitAccept {
 		return outcome(code)
 	}
 	return nil
@@ -262,7 +291,7 @@ func replayPath(ctx context.Context, name string, trust *audit.Trust, o audit.Op
 }
 
 func (a *app) auditTrustInitCommand() *cobra.Command {
-	var out string
+	var out, state string
 	var engines []string
 	cmd := &cobra.Command{
 		Use:   "init URL URL...",
@@ -270,14 +299,23 @@ func (a *app) auditTrustInitCommand() *cobra.Command {
 		Long: `Make a trust file of keys that at least two sources tell alike.
 
 A source is the server itself or a mirror of its keys that somebody else runs. Two
-addresses of one machine are one source; that is for you to see to.`,
-		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml
-  assay audit trust init https://assay.example https://mirror.example --engine engine.wasm`,
-		Args: cobra.MinimumNArgs(2),
+addresses of one machine are one source; that is for you to see to. The state of an
+earlier replay needs no second source: what it holds was believed before.`,
+		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml --engine engine.wasm
+  assay audit trust init --state assay.state --out trust.yaml`,
 		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case state != "" && len(args)+len(engines) > 0:
+				return errors.New("want URLs, or --state alone")
+			case state != "":
+				return a.auditTrustOfState(state, out)
+			case len(args) < 2:
+				return errors.New("want at least two URLs, or --state FILE")
+			}
 			return a.auditTrustInit(c.Context(), args, engines, out)
 		},
 	}
+	cmd.Flags().StringVar(&state, "state", "", "state `FILE` of an earlier audit replay")
 	cmd.Flags().StringArrayVar(&engines, "engine", nil, "`FILE` of an engine module that you vouch for, because you built it; may be repeated")
 	cmd.Flags().StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
 	return cmd

@@ -87,7 +87,7 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 	if err := a.printReport(merged, output, key); err != nil {
 		return err
 	}
-	if code := merged.Outcome.ExitCode(); code != exitAccept {
+	if code := merged.ExitCode(); code != exitAccept {
 		return outcome(code)
 	}
 	return nil

@@ -166,6 +166,15 @@ func (n nearest) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
 	return n.far.Blob(ctx, d)
 }
 
+// Around returns what the source of this pull keeps.
+func (n nearest) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+	keeper, ok := n.far.(ledger.Keeper)
+	if !ok {
+		return nil, nil, nil
+	}
+	return keeper.Around(ctx, index)
+}
+
 // pullKey returns the log's key: of the trust file, of the earlier pull, or what the source says.
 func (a *app) pullKey(ctx context.Context, trustFile string, p client.Pull, keys func(context.Context) (ledger.Keyset, error)) (string, error) {
 	trust, err := readTrust(trustFile)

@@ -120,7 +120,12 @@ func writeVerdicts(ctx context.Context, dir, vectorsDir string) (err error) {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
-	store, err := server.OpenStore(ctx, "sqlite:"+filepath.Join(data, "assay.db"), bytes.NewReader(make([]byte, 1<<12)))
+	return writeVerdictsTo(ctx, "sqlite:"+filepath.Join(data, "assay.db"), dir, vectorsDir)
+}
+
+// writeVerdictsTo does that through the database of a URL.
+func writeVerdictsTo(ctx context.Context, database, dir, vectorsDir string) (err error) {
+	store, err := server.OpenStore(ctx, database, bytes.NewReader(make([]byte, 1<<12)))
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"assay": main})
+	testscript.Main(around{m}, map[string]func(){"assay": main})
 }
+
+// around runs the tests, and what has to be ended after them.
+type around struct{ *testing.M }
+
+func (a around) Run() int { return runTests(a.M) }
+
+var runTests = (*testing.M).Run
 
 func TestScripts(t *testing.T) {
 	verdicts := t.TempDir()

@@ -14,3 +14,13 @@ CREATE TABLE stream_head(
 -- one says how fresh it is.
 ALTER TABLE checkpoint ADD COLUMN renewed TEXT;
 ALTER TABLE checkpoint ADD COLUMN renewed_time BIGINT;
+
+-- The newest issue of each subject among the collateral in the log: what appraisals must not be older than.
+CREATE TABLE issue(
+	kind    TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	number  BIGINT NOT NULL,
+	issued  BIGINT NOT NULL,
+	digest  BYTEA NOT NULL,                        -- of the item
+	PRIMARY KEY (kind, subject)
+);
