@@ -33,6 +33,8 @@ type history struct {
 	views       rows[view]   // in log order; one that the challenge before named as well is left out
 	viewed      canon.Digest // C of the last
 
+	engines map[canon.Digest]*loggedEngine // by module
+
 	wanted map[canon.Digest]*found // commitments of promises
 }
 
@@ -79,6 +81,7 @@ func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
 		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
+		engines: map[canon.Digest]*loggedEngine{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -259,7 +262,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			r.policies[e.Body] = p
 		}
 	case ledger.KindReference:
-		if _, err = parseReferences(body); err == nil {
+		if _, err = attest.ParseReferences(body); err == nil {
 			r.first(logged{ledger.KindReference, e.Body}, index)
 		}
 	case ledger.KindCollateral:
@@ -277,6 +280,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		if _, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 		}
+	case ledger.KindEngine:
+		err = r.learnEngine(ctx, index, body)
 	case ledger.KindChallenge:
 		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
@@ -295,14 +300,6 @@ func (r *replay) first(item logged, index int64) {
 	if _, ok := r.items[item]; !ok {
 		r.items[item] = index
 	}
-}
-
-func parseReferences(body []byte) (attest.References, error) {
-	var l attest.References
-	if err := canon.Unmarshal(body, &l); err != nil {
-		return l, fmt.Errorf("references: %w", err)
-	}
-	return l, l.Check()
 }
 
 func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry, body []byte) error {

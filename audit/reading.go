@@ -149,7 +149,7 @@ func (g *Reading) open(ctx context.Context, row *Row) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	logged, err := parseAppraisal(body)
+	logged, err := verifier.ParseAppraisal(body)
 	if err != nil {
 		return nil, wrong("its appraisal: %v", err)
 	}

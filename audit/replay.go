@@ -20,6 +20,7 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Engines  Engines        // runs engines of other builds; nil: what they decided is not reproducible
 	Now      *Now           // judge everything once more, so; nil: do not
 	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
@@ -42,13 +43,18 @@ type Options struct {
 //     issue of that collateral stood in the log at the time of appraisal
 //   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for
 //     evidence and policy
+//   - that an engine that a result names was logged before, with the rules that the result bears
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
 //     time.bounds)
 //   - that each checkpoint that a challenge names is one that this log had
 //
+// Appraisals and verdicts by the rules of this build are computed by it, others by the engine that their result names, and
+// then it is said what this build would decide.
+//
 // It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
-// have had, nor the build that a result names, nor that every submission has a verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
+// have had, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
+// Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
@@ -156,6 +162,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},
 		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
 	}
 	if o.Range != (Range{}) {

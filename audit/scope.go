@@ -289,12 +289,15 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 			if ok {
 				chosen[at] = true
 			}
+			if err := r.chooseEngine(ctx, v, chosen); err != nil {
+				return err
+			}
 		}
 		body, err := r.blob(ctx, a.body)
 		if err != nil {
 			return err
 		}
-		logged, err := parseAppraisal(body)
+		logged, err := verifier.ParseAppraisal(body)
 		if err != nil {
 			continue
 		}

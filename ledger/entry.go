@@ -22,6 +22,7 @@ const (
 	KindAppraisal  = "appraisal/v1"
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
+	KindEngine     = "engine/v1"
 	KindHeads      = "heads/v1"
 )
 
@@ -41,6 +42,7 @@ var streamOf = map[string]string{
 	KindReference:  StreamServer,
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
+	KindEngine:     StreamServer,
 	KindHeads:      StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,

@@ -68,6 +68,7 @@ type Server struct {
 	memory   *attest.Memory
 	handler  http.Handler
 	metrics  *metrics
+	engine   *engineModule       // nil: results name none
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 	heads    headsCache
 
@@ -121,6 +122,9 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 		return nil, err
 	}
 	if err := s.openFetcher(deps.Sleep); err != nil {
+		return nil, err
+	}
+	if err := s.openEngine(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.openRing(deps.Getenv); err != nil {

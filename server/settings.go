@@ -34,6 +34,7 @@ type Settings struct {
 	Collateral      string        // folder of collateral files, told apart by content; empty: none
 	FetchCollateral bool          // ask vendors for what judging evidence lacks; false: nothing is fetched
 	CollateralURLs  []string      // SERVICE=URL (package collateral) to ask instead of a vendor's service; empty: the vendors
+	Engine          string        // file of the WASI module of this build's rules (scripts/engine), kept in the log; empty: results name none
 	Witnesses       string        // witness policy file (C2SP tlog-policy): nothing is published without its quorum; empty: no witnesses
 	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
 	Interval        time.Duration // between two checkpoints; zero: DefaultInterval

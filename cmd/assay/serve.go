@@ -39,6 +39,7 @@ requests that it has begun.`,
 	fl.StringVar(&s.Roots, "roots", "", "`FOLDER` of root files that replaces the vendors' pinned roots")
 	fl.StringArrayVar(&s.References, "reference", nil, "`FILE` of reference values (assay/references/v1)")
 	fl.StringVar(&s.Collateral, "collateral", "", "`FOLDER` of revocation lists, deny lists and certificates")
+	fl.StringVar(&s.Engine, "engine", "", "`FILE` of the WASI module of this build's rules, which the log keeps and every result names")
 	fl.BoolVar(&s.FetchCollateral, "fetch-collateral", false, "ask vendors for what judging evidence lacks")
 	fl.StringArrayVar(&s.CollateralURLs, "base-url", nil, "`SERVICE=URL` to ask instead of a vendor's service: "+serviceNames()+"; may be repeated")
 	fl.StringArrayVar(&s.DenyListKeys, "deny-list-key", nil, "PEM `FILE` of a public key whose deny lists are believed")
