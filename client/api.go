@@ -282,6 +282,11 @@ type Health struct {
 	Status       string `json:"status"`                // ok, or what is wrong
 	PublishedAge int64  `json:"published_age_seconds"` // since the newest checkpoint
 	Size         int64  `json:"size"`                  // entries of the log
+
+	// Roles are what the process that answered does, and Turns those of them that it does now: of publish and clock, one
+	// process of a database has its turn.
+	Roles []string `json:"roles"`
+	Turns []string `json:"turns"`
 }
 
 // Health asks how the server is.

@@ -92,7 +92,7 @@ type (
 	}
 )
 
-// routes builds the interface and its description.
+// routes builds the interface and its description. A process that does not answer requests still says how it is.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	format := huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
@@ -114,10 +114,13 @@ func (s *Server) routes() http.Handler {
 		Transformers: []huma.Transformer{humaProblem},
 	})
 	api.UseMiddleware(s.door)
-	s.nodeOperations(api)
-	s.publicOperations(api)
-	s.adminOperations(api)
-	s.logRoutes(mux, api)
+	s.healthOperation(api)
+	if s.runs(RoleAPI) {
+		s.nodeOperations(api)
+		s.publicOperations(api)
+		s.adminOperations(api)
+		s.logRoutes(mux, api)
+	}
 	// huma describes problem documents of its own, which nobody gets.
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
@@ -164,6 +167,11 @@ func (s *Server) nodeOperations(api huma.API) {
 	})
 }
 
+func (s *Server) healthOperation(api huma.API) {
+	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
+}
+
 func (s *Server) publicOperations(api huma.API) {
 	register(s, api, operation(http.MethodPost, "/v1/nodes", "join", "Join with a one-time token", http.StatusCreated, MaxJSON),
 		func(ctx context.Context, in *joinInput) (*answer[client.Joined], error) {
@@ -173,8 +181,6 @@ func (s *Server) publicOperations(api huma.API) {
 		func(_ context.Context, in *verifyInput) (*answer[looked], error) {
 			return answered(s.verify(look{in.Type, in.Policy, in.Nonce, in.ReportData}, bytes.Clone(in.RawBody)))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
-		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
 	keys := operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys", http.StatusOK, 0)
 	keys.Responses = responses(http.StatusOK, jsonType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[ledger.Keyset](), true, ""))
 	register(s, api, keys, func(context.Context, *empty) (*rawBody, error) {

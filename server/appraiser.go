@@ -35,8 +35,13 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	}
 }
 
-// appraiseDue decides every submission that is due. One that cannot be stored is put off, and the others go on.
+// appraiseDue decides every submission that is due, where that is this process's turn.
 func (s *Server) appraiseDue(ctx context.Context) error {
+	return s.inTurn(ctx, RoleClock, s.appraiseAll)
+}
+
+// appraiseAll decides every submission that is due. One that cannot be stored is put off, and the others go on.
+func (s *Server) appraiseAll(ctx context.Context) error {
 	for {
 		due, err := s.due(ctx)
 		if err != nil || len(due) == 0 {
@@ -57,6 +62,8 @@ func (s *Server) appraiseDue(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
+			case errors.Is(err, ErrNotHeld), errors.Is(err, sqldb.ErrUnavailable):
+				return err
 			case errors.Is(err, sqldb.ErrExists):
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.
 			case err != nil:
@@ -138,7 +145,10 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest, got fetched)
 		return err
 	}
 	begin := s.now()
-	now := canon.At(begin)
+	now, err := s.timeAfter(t.received)
+	if err != nil {
+		return err
+	}
 	j, err := s.judge(ctx, t, got, now)
 	if err != nil {
 		return err

@@ -39,7 +39,11 @@ func (s *Server) begin(ctx context.Context) error {
 	if s.notes, err = s.keys.noteSigner(s.keyset); err != nil {
 		return err
 	}
-	if err := s.logGiven(ctx, fresh); err != nil {
+	err = s.logGiven(ctx, fresh)
+	if errors.Is(err, errNotFirst) {
+		return s.begin(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("log the settings: %w", err)
 	}
 	if err := s.beginEAR(ctx); err != nil {
@@ -110,6 +114,9 @@ func (s *Server) toLog(at canon.Time) (out []logged, err error) {
 	return out, nil
 }
 
+// errNotFirst means that another process has made the first entry of the log meanwhile.
+var errNotFirst = errors.New("the log has a first entry")
+
 // logGiven logs the keyset where fresh, and whatever was not given at the last start. What is no longer given is
 // forgotten, so that it is logged again when it comes back.
 func (s *Server) logGiven(ctx context.Context, fresh bool) error {
@@ -129,7 +136,7 @@ func (s *Server) logGiven(ctx context.Context, fresh bool) error {
 				return err
 			}
 			if e.Sequence != 0 {
-				return errors.New("another process is making the first entry of this log: start again")
+				return errNotFirst
 			}
 		}
 		// Of several processes that start at once, one after another compares: the row is there since the first entry.

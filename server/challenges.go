@@ -89,6 +89,7 @@ type issued struct {
 	id      []byte
 	node    string
 	body    []byte // digest of the document
+	issued  canon.Time
 	expires canon.Time
 	used    bool
 }
@@ -99,6 +100,7 @@ func findChallenge(ctx context.Context, q querier, n canon.Digest) (issued, erro
 	err := q.QueryRowContext(ctx, `SELECT node, body, expires, EXISTS (SELECT 1 FROM submission WHERE submission.challenge = challenge.id)
 		FROM challenge WHERE id = $1`, n[:]).Scan(&c.node, &c.body, &expires, &c.used)
 	c.expires = canon.Time(expires)
+	c.issued = c.expires - seconds(ChallengeLife)
 	return c, err
 }
 

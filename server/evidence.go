@@ -33,7 +33,6 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	if err != nil {
 		return client.Submitted{}, refuse(codeMalformed, "%v", err)
 	}
-	now := s.time()
 	ch, err := findChallenge(ctx, s.store.db.Reader(), bundle.Challenge)
 	switch {
 	case errors.Is(err, sql.ErrNoRows), err == nil && ch.node != node:
@@ -42,6 +41,11 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 		return client.Submitted{}, fmt.Errorf("look up a challenge: %w", err)
 	case ch.used:
 		return client.Submitted{}, errUsed
+	}
+	now, err := s.timeAfter(ch.issued)
+	switch {
+	case err != nil:
+		return client.Submitted{}, err
 	case now >= ch.expires:
 		return client.Submitted{}, refuse(client.CodeChallengeExpired, "the challenge expired at %s, it is %s", ch.expires, now)
 	case !signed:

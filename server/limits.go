@@ -27,11 +27,16 @@ const (
 	FetchAtOnce     = 10 * time.Second // one round of fetching, in which no other submission is judged
 	CollateralWait  = 2 * time.Minute  // for which a submission waits for collateral that a vendor may yet give
 	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
+	MaxLease        = 15 * time.Second // for which a role stays with a process that no longer renews it, and others wait
 	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired
+	minLease        = time.Second      // and at least
+	MaxBehind       = time.Minute      // that a clock may be behind what the log says already, which then counts; more is refused
+	retryDatabase   = 2 * time.Second  // wish of a server whose database is away
 	appraiserPoll   = time.Second      // how late the appraiser sees what another process took
 )
 
 const (
+	leaseIntervals   = 10   // of publishing that a process may miss before its roles are taken over
 	appraiserBatch   = 64   // submissions that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher
 	activationSecret = 32   // bytes; a TPM opens no more than a digest has

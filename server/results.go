@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/assay-network/assay/client"
@@ -75,11 +76,16 @@ func (s *Server) health(ctx context.Context) (client.Health, error) {
 	if err != nil {
 		return client.Health{}, err
 	}
+	h := client.Health{Status: "ok", Size: progress.Entries, Roles: s.settings.Roles, Turns: s.turns.roles()}
 	published, err := s.store.Published(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.Status = "nothing is published yet"
+		return h, nil
+	}
 	if err != nil {
 		return client.Health{}, err
 	}
-	h := client.Health{Status: "ok", PublishedAge: max(0, int64(s.time()-published.Time)), Size: progress.Entries}
+	h.PublishedAge = max(0, int64(s.time()-published.Time))
 	if progress.Published < progress.Entries && h.PublishedAge > ledger.PublishWithin {
 		h.Status = fmt.Sprintf("%d entries wait to be published for up to %d s", progress.Entries-progress.Published, h.PublishedAge)
 	}

@@ -69,6 +69,7 @@ type Server struct {
 	metrics  *metrics
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 
+	turns    turns
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
 	looks    chan struct{} // holds one signal for each anonymous appraisal under way
@@ -77,7 +78,8 @@ type Server struct {
 }
 
 // New opens the data folder, makes what a first start makes (keys, the log's first entries, the admin token), and logs
-// what the settings changed. It publishes the log, so that the first challenge can name a checkpoint. Close ends it.
+// what the settings changed. It publishes the log where that is its role, so that the first challenge can name a
+// checkpoint. Close ends it.
 func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err error) {
 	if err := settings.complete(); err != nil {
 		return nil, err
@@ -122,6 +124,9 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 		return nil, err
 	}
 	s.handler = s.routes()
+	if err := s.takeTurns(ctx); err != nil {
+		return nil, err
+	}
 	return s, s.publish(ctx)
 }
 
@@ -174,27 +179,34 @@ func (s *Server) Close() error {
 		}
 	}
 	if s.store != nil {
-		errs = append(errs, s.store.Close())
+		last, stop := context.WithTimeout(context.Background(), StopTimeout)
+		defer stop()
+		errs = append(errs, s.endTurns(last), s.store.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// Run listens, appraises and publishes until the context ends; then it lets open requests end, publishes once more and
-// returns nil. Another error means that the server cannot go on.
+// Run does what the roles of this process are until the context ends: it listens, appraises, publishes. Then it lets open
+// requests end, publishes once more and returns nil. Another error means that the server cannot go on.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var loops sync.WaitGroup
-	loops.Go(func() { s.appraiseLoop(ctx) })
-	loops.Go(func() { s.publishLoop(ctx) })
+	loops.Go(func() { s.leaseLoop(ctx) })
+	if s.runs(RoleClock) {
+		loops.Go(func() { s.appraiseLoop(ctx) })
+	}
+	if s.runs(RolePublish) {
+		loops.Go(func() { s.publishLoop(ctx) })
+	}
 	var scrapeErr error
 	loops.Go(func() {
 		defer cancel()
 		scrapes := http.NewServeMux()
 		scrapes.Handle("GET /metrics", s.Metrics())
-		scrapeErr = s.serve(ctx, s.scrapes, scrapes, "")
+		scrapeErr = s.serve(ctx, s.scrapes, scrapes, nil)
 	})
-	err := s.serve(ctx, s.listener, s.handler, s.settings.TLSCertificate)
+	err := s.serve(ctx, s.listener, s.handler, s.given.tls)
 	cancel()
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
@@ -202,8 +214,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, scrapeErr, s.publish(last))
 }
 
-// serve answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
-func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate string) error {
+// serve answers requests until the context ends; by TLS where there is a certificate. Without a listener it waits.
+func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.Handler, certificates []tls.Certificate) error {
 	if listener == nil {
 		<-ctx.Done()
 		return nil
@@ -211,12 +223,12 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.
 	h := &http.Server{
 		Handler: handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
 		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certificates},
 	}
 	ended := make(chan error, 1)
 	go func() {
-		if certificate != "" {
-			ended <- h.ServeTLS(listener, certificate, s.settings.TLSKey)
+		if len(certificates) > 0 {
+			ended <- h.ServeTLS(listener, "", "")
 			return
 		}
 		ended <- h.Serve(listener)
@@ -235,10 +247,10 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.
 	return nil
 }
 
-// Advance does once what Run does all the time: appraises what is due and publishes. It is for callers that serve the
-// handler themselves and want to know when it is done.
+// Advance does once what Run does all the time: takes the roles that are free, appraises what is due and publishes. It is
+// for callers that serve the handler themselves and want to know when it is done.
 func (s *Server) Advance(ctx context.Context) error {
-	return errors.Join(s.appraiseDue(ctx), s.publish(ctx))
+	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.publish(ctx))
 }
 
 // publishLoop publishes until the context ends. A failure is an alarm and not an end: promises wait.
@@ -257,16 +269,18 @@ func (s *Server) publishLoop(ctx context.Context) {
 	}
 }
 
-// publish brings all entries that wait into the tree, and signs it.
+// publish brings all entries that wait into the tree, and signs it, where that is this process's turn.
 func (s *Server) publish(ctx context.Context) error {
-	for n := integrateBatch; n == integrateBatch; {
-		var err error
-		if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
-			return err
+	return s.inTurn(ctx, RolePublish, func(ctx context.Context) error {
+		for n := integrateBatch; n == integrateBatch; {
+			var err error
+			if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
+				return err
+			}
 		}
-	}
-	_, err := s.store.Publish(ctx, s.notes, s.time())
-	return err
+		_, err := s.store.Publish(ctx, s.notes, s.time())
+		return err
+	})
 }
 
 // alarm tells of a fault of ours that somebody has to look at.
@@ -277,6 +291,17 @@ func (s *Server) alarm(what string, args ...any) {
 
 // time returns the server's clock in whole seconds.
 func (s *Server) time() canon.Time { return canon.At(s.now()) }
+
+// timeAfter returns the server's clock, which nothing that is logged may turn back: another process's clock may be ahead of
+// ours by a little, and then what the log says counts. A clock that is further behind is refused.
+func (s *Server) timeAfter(logged canon.Time) (canon.Time, error) {
+	now := s.time()
+	if behind := logged - now; behind > seconds(MaxBehind) {
+		s.alarm("the clock is wrong", "now", now, "logged", logged)
+		return 0, &problem{code: codeBusy, detail: fmt.Sprintf("the clock of this server says %s, the log had %s before", now, logged), retry: MaxBehind}
+	}
+	return max(now, logged), nil
+}
 
 // draw returns n random bytes.
 func (s *Server) draw(n int) ([]byte, error) {

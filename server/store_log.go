@@ -18,7 +18,7 @@ import (
 // the others then find less.
 func (s *Store) Integrate(ctx context.Context, max int) (int, error) {
 	var n int
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.tx(ctx, func(tx *sql.Tx) error {
 		n = 0
 		head, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate()))
 		if err != nil {
@@ -112,18 +112,19 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 // last one published. Signing happens outside the transaction: who dies between the two has published nothing.
 func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
+	// The last checkpoint first: the tree that is read after it is never smaller, whoever publishes meanwhile.
+	last, lastErr := s.Published(ctx)
 	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
 	if err != nil {
 		return fail(err)
 	}
-	last, err := s.Published(ctx)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(lastErr, fs.ErrNotExist):
 		if tree.Size == 0 {
 			return false, nil
 		}
-	case err != nil:
-		return fail(err)
+	case lastErr != nil:
+		return fail(lastErr)
 	case tree.Size == last.Size:
 		return false, nil
 	default:
@@ -140,7 +141,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time) (b
 		return fail(err)
 	}
 	stored := false
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
 		stored = false
 		if _, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate())); err != nil {
 			return err
