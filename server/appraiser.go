@@ -145,9 +145,9 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest, got fetched)
 		return err
 	}
 	begin := s.now()
-	now, err := s.timeAfter(t.received)
-	if err != nil {
-		return err
+	now, ok := s.timeAfter(t.received)
+	if !ok {
+		return fmt.Errorf("the evidence is of %s, by this server's clock it is %s", t.received, now)
 	}
 	j, err := s.judge(ctx, t, got, now)
 	if err != nil {

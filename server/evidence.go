@@ -42,10 +42,10 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	case ch.used:
 		return client.Submitted{}, errUsed
 	}
-	now, err := s.timeAfter(ch.issued)
+	now, ok := s.timeAfter(ch.issued)
 	switch {
-	case err != nil:
-		return client.Submitted{}, err
+	case !ok:
+		return client.Submitted{}, refuse(client.CodeChallengeExpired, "the challenge was issued at %s, by this server's clock it is %s: ask for another", ch.issued, now)
 	case now >= ch.expires:
 		return client.Submitted{}, refuse(client.CodeChallengeExpired, "the challenge expired at %s, it is %s", ch.expires, now)
 	case !signed:

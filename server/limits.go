@@ -30,7 +30,7 @@ const (
 	MaxLease        = 15 * time.Second // for which a role stays with a process that no longer renews it, and others wait
 	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired
 	minLease        = time.Second      // and at least
-	MaxBehind       = time.Minute      // that a clock may be behind what the log says already, which then counts; more is refused
+	MaxBehind       = time.Minute      // that a clock may be behind what the log says already, which then counts
 	retryDatabase   = 2 * time.Second  // wish of a server whose database is away
 	appraiserPoll   = time.Second      // how late the appraiser sees what another process took
 )

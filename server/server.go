@@ -292,15 +292,16 @@ func (s *Server) alarm(what string, args ...any) {
 // time returns the server's clock in whole seconds.
 func (s *Server) time() canon.Time { return canon.At(s.now()) }
 
-// timeAfter returns the server's clock, which nothing that is logged may turn back: another process's clock may be ahead of
-// ours by a little, and then what the log says counts. A clock that is further behind is refused.
-func (s *Server) timeAfter(logged canon.Time) (canon.Time, error) {
+// timeAfter returns the server's clock for what rests on something of a logged time, which it may not precede: another
+// process's clock may be ahead of ours by a little, and then what the log says counts. Where it is further ahead, one of
+// the two is wrong, and timeAfter returns false.
+func (s *Server) timeAfter(logged canon.Time) (canon.Time, bool) {
 	now := s.time()
-	if behind := logged - now; behind > seconds(MaxBehind) {
-		s.alarm("the clock is wrong", "now", now, "logged", logged)
-		return 0, &problem{code: codeBusy, detail: fmt.Sprintf("the clock of this server says %s, the log had %s before", now, logged), retry: MaxBehind}
+	if logged-now > seconds(MaxBehind) {
+		s.alarm("a clock is wrong", "now", now, "logged", logged)
+		return now, false
 	}
-	return max(now, logged), nil
+	return max(now, logged), true
 }
 
 // draw returns n random bytes.
