@@ -36,7 +36,7 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err := tar.Write(w, partCheckpoint, note); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	for t := range tilesOf(c.Size) {
+	for t := range ledger.Tiles(0, c.Size) {
 		data, err := src.Tile(ctx, t)
 		if err == nil {
 			err = tar.Write(w, t.Path(), data)
@@ -102,6 +102,13 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		}
 		c, err := ledger.ParseCollateral(body)
 		return []canon.Digest{c.Data}, err
+	case ledger.KindHeads:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		h, err := ledger.ParseHeads(body)
+		return []canon.Digest{h.Seed}, err
 	case ledger.KindAppraisal:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"slices"
 	"strings"
 
@@ -64,7 +63,7 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	if err != nil {
 		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()}
 	}
-	for tile := range tilesOf(c.Size) {
+	for tile := range ledger.Tiles(0, c.Size) {
 		p, err := t.want(tile.Path())
 		var f *Fault
 		if errors.As(err, &f) {
@@ -143,24 +142,6 @@ func parseBlobName(name string) (canon.Digest, error) {
 }
 
 func blobName(d canon.Digest) string { return blobPrefix + d.String() }
-
-// tilesOf yields the tiles that a tree of the given size has, in the order of an export: entry bundles, then hash tiles
-// level by level.
-func tilesOf(size int64) iter.Seq[ledger.Tile] {
-	return func(yield func(ledger.Tile) bool) {
-		for level, row := ledger.EntriesLevel, size; row > 0; level++ {
-			if level > 0 {
-				row /= ledger.TileWidth
-			}
-			for first := int64(0); first < row; first += ledger.TileWidth {
-				t := ledger.Tile{Level: level, Index: first / ledger.TileWidth, Width: int(min(ledger.TileWidth, row-first))}
-				if !yield(t) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // Checkpoint returns the signed checkpoint.
 func (a *Archive) Checkpoint(context.Context) ([]byte, error) { return slices.Clone(a.note), nil }

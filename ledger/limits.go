@@ -13,4 +13,8 @@ const (
 	MaxKey         = 1 << 10  // bytes of one SubjectPublicKeyInfo
 	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from
+
+	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy
+	MaxWitnesses     = 32       // logs, witnesses, groups of a policy, each
+	MaxAddCheckpoint = 20 << 10 // bytes of a request to a witness: a checkpoint and a proof
 )

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -107,6 +108,21 @@ func rowLength(level int, size int64) int64 {
 func tileAt(level int, n, size int64) Tile {
 	index := n >> tileHeight
 	return Tile{level, index, int(min(TileWidth, rowLength(level, size)-index<<tileHeight))}
+}
+
+// Tiles yields the tiles that a tree has at one size and did not have, or not as wide, at a smaller one: entry bundles, then
+// hash tiles level by level, from the left.
+func Tiles(from, to int64) iter.Seq[Tile] {
+	return func(yield func(Tile) bool) {
+		for level := EntriesLevel; level <= maxTileLevel; level++ {
+			row := rowLength(level, to)
+			for n := rowLength(level, from); n < row; n = (n>>tileHeight + 1) << tileHeight {
+				if !yield(tileAt(level, n, to)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // EdgeTiles returns the incomplete tiles of a tree of the given size: all that an append reads.

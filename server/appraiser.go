@@ -182,7 +182,10 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 	if err != nil {
 		return j, err
 	}
-	c := got.with(s.newCase(now))
+	c := s.newCase(now)
+	for _, i := range got.items {
+		c.Collateral = with(c.Collateral, i.Given())
+	}
 	c.Expect.Challenge = &t.challenge
 	enrolled, err := s.devices(ctx, `node = $1`, t.node)
 	if err != nil {

@@ -99,11 +99,7 @@ func (s *Server) fetchOne(ctx context.Context, evidence canon.Digest) (f fetched
 	if err != nil {
 		return f, err
 	}
-	needs := s.wanted(t)
-	if len(needs) == 0 {
-		return f, nil
-	}
-	c := s.fetcher.Collect(ctx, t.node, needs)
+	c := s.fetcher.Collect(ctx, t.node, func(have []attest.Collateral) []attest.Need { return s.wanted(t, have) })
 	f.items = c.Items
 	last := t.received + seconds(CollateralWait)
 	if retry := c.Retry(); retry != 0 && s.time() < last {
@@ -117,9 +113,9 @@ func (s *Server) fetchOne(ctx context.Context, evidence canon.Digest) (f fetched
 	return f, nil
 }
 
-// wanted returns what judging a submission lacks beside what was given at the start. A room that fails here fails again
-// when it judges, and that is said there.
-func (s *Server) wanted(t takenEvidence) (needs []attest.Need) {
+// wanted returns what judging a submission lacks beside what was given at the start and what is at hand. A room that fails
+// here fails again when it judges, and that is said there.
+func (s *Server) wanted(t takenEvidence, have []attest.Collateral) (needs []attest.Need) {
 	defer func() {
 		if recover() != nil {
 			needs = nil
@@ -129,7 +125,9 @@ func (s *Server) wanted(t takenEvidence) (needs []attest.Need) {
 	if err != nil {
 		return nil
 	}
-	return verifier.Appraise(o, s.newCase(s.time())).Needs
+	c := s.newCase(s.time())
+	c.Collateral = with(c.Collateral, have...)
+	return verifier.Appraise(o, c).Needs
 }
 
 // logFetched logs items that the log does not have as they were fetched. Of several processes that fetched one item, one
@@ -170,13 +168,7 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 	})
 }
 
-// with returns the case with fetched items beside what was given, within the bound of an appraisal.
-func (f fetched) with(c attest.Case) attest.Case {
-	c.Collateral = slices.Clone(c.Collateral)
-	for _, i := range f.items {
-		if len(c.Collateral) < attest.MaxCollateral {
-			c.Collateral = append(c.Collateral, i.Given())
-		}
-	}
-	return c
+// with returns collateral with more behind it, within the bound of an appraisal.
+func with(given []attest.Collateral, more ...attest.Collateral) []attest.Collateral {
+	return append(slices.Clone(given), more[:min(len(more), max(0, attest.MaxCollateral-len(given)))]...)
 }

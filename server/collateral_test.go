@@ -2,12 +2,19 @@ package server_test
 
 import (
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/assay-network/assay/agent"
+	"github.com/assay-network/assay/agent/device"
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/server"
 	"github.com/assay-network/assay/verifier/collateral/fake"
 )
@@ -53,6 +60,38 @@ func TestFetchedCollateral(t *testing.T) {
 		t.Errorf("requests %q: what was kept is fetched again", got)
 	}
 	l.audited(submitted...)
+}
+
+// oneGPU is a machine's only GPU.
+type oneGPU struct{ *mint.NVIDIADevice }
+
+func (g oneGPU) Take(nonce canon.Digest) (device.GPUEvidence, error) {
+	return device.GPUEvidence{Components: []attest.Component{g.Component("gpu0", nonce)}}, nil
+}
+
+func (oneGPU) SetReady(bool) error { return nil }
+
+// TestFetchedManifests: whether the signer of a manifest is revoked is asked when the manifest is there, for the same
+// evidence.
+func TestFetchedManifests(t *testing.T) {
+	nv := mint.NewNVIDIA()
+	l, vendors := fetching(t, func(s *server.Settings) {
+		for _, f := range nv.Roots() {
+			must(t, os.WriteFile(filepath.Join(s.Roots, f.Name), f.Data, 0o600))
+		}
+	})
+	gpu := nv.Device("GH100", "one")
+	vendors.AddDevice(gpu)
+	n := l.join("one")
+	n.gpus = []agent.GPUs{oneGPU{gpu}}
+	_, evidence := n.prove()
+	status := n.claims(evidence)
+	for _, id := range []string{"nvidia.driver-rim", "nvidia.vbios-rim", "nvidia.measurements", "nvidia.revocation"} {
+		if got := status(id, "gpu:0"); !strings.HasPrefix(got, "affirmed ") {
+			t.Errorf("%s is %q", id, got)
+		}
+	}
+	l.audited()
 }
 
 // TestFetchingIsOff unless the operator wants it: the same evidence is undecided, and nobody is asked.

@@ -40,7 +40,7 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	case err != nil:
 		return client.Submitted{}, fmt.Errorf("look up a challenge: %w", err)
 	case ch.used:
-		return client.Submitted{}, errUsed
+		return s.outrun(ctx, node, evidence)
 	}
 	now, ok := s.timeAfter(ch.issued)
 	switch {
@@ -53,12 +53,7 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	}
 	promise, err := s.take(ctx, node, ch, data, now)
 	if errors.Is(err, sqldb.ErrExists) {
-		// Another request was faster: with the same bytes, or with other evidence for this challenge.
-		known, err := s.promised(ctx, node, evidence)
-		if err == nil && known == nil {
-			err = errUsed
-		}
-		return client.Submitted{Evidence: evidence, Promise: deref(known)}, err
+		return s.outrun(ctx, node, evidence)
 	}
 	if err != nil {
 		return client.Submitted{}, err
@@ -68,6 +63,16 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	default:
 	}
 	return client.Submitted{Evidence: evidence, Promise: promise}, nil
+}
+
+// outrun answers a submission that another request, here or at another server, was faster than: with the same bytes, or
+// with other evidence for the challenge.
+func (s *Server) outrun(ctx context.Context, node string, evidence canon.Digest) (client.Submitted, error) {
+	known, err := s.promised(ctx, node, evidence)
+	if err == nil && known == nil {
+		err = errUsed
+	}
+	return client.Submitted{Evidence: evidence, Promise: deref(known)}, err
 }
 
 // take commits a submission. A second one of the same bytes, or for the same challenge, is [sqldb.ErrExists].

@@ -14,30 +14,35 @@ const (
 
 // Periods.
 const (
-	ChallengeLife   = 5 * time.Minute  // from issue to the last instant of submission
-	ActivationLife  = 5 * time.Minute  // from the offer of a secret to the last instant of its return
-	JoinTokenLife   = 24 * time.Hour   // from issue to the last instant of joining
-	DefaultInterval = time.Second      // between two checkpoints, if there is something new
-	MaxInterval     = 30 * time.Second // so that a promise of 60 seconds is kept even where one checkpoint fails
-	RequestTimeout  = 30 * time.Second // one request, its body included
-	HeaderTimeout   = 10 * time.Second // its header
-	IdleTimeout     = 2 * time.Minute  // a connection without requests
-	ScrapeTimeout   = 5 * time.Second  // what metrics ask of the database
-	StopTimeout     = 10 * time.Second // from the order to stop to the end of open requests
-	FetchAtOnce     = 10 * time.Second // one round of fetching, in which no other submission is judged
-	CollateralWait  = 2 * time.Minute  // for which a submission waits for collateral that a vendor may yet give
-	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
-	MaxLease        = 15 * time.Second // for which a role stays with a process that no longer renews it, and others wait
-	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired
-	minLease        = time.Second      // and at least
-	MaxBehind       = time.Minute      // that a clock may be behind what the log says already, which then counts
-	retryDatabase   = 2 * time.Second  // wish of a server whose database is away
-	appraiserPoll   = time.Second      // how late the appraiser sees what another process took
+	ChallengeLife   = 5 * time.Minute        // from issue to the last instant of submission
+	ActivationLife  = 5 * time.Minute        // from the offer of a secret to the last instant of its return
+	JoinTokenLife   = 24 * time.Hour         // from issue to the last instant of joining
+	DefaultInterval = time.Second            // between two checkpoints, if there is something new
+	MaxInterval     = 30 * time.Second       // so that a promise of 60 seconds is kept even where one checkpoint fails
+	RequestTimeout  = 30 * time.Second       // one request, its body included
+	HeaderTimeout   = 10 * time.Second       // its header
+	IdleTimeout     = 2 * time.Minute        // a connection without requests
+	ScrapeTimeout   = 5 * time.Second        // what metrics ask of the database
+	StopTimeout     = 10 * time.Second       // from the order to stop to the end of open requests
+	FetchAtOnce     = 10 * time.Second       // one round of fetching, in which no other submission is judged
+	CollateralWait  = 2 * time.Minute        // for which a submission waits for collateral that a vendor may yet give
+	RetryAppraisal  = 10 * time.Second       // after an appraisal that could not be stored
+	WitnessTimeout  = 5 * time.Second        // one round of asking witnesses
+	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
+	ClockSlack      = time.Minute            // between this clock and that of a cosignature
+	StallGrace      = 15 * time.Minute       // for which published verdicts stand while nothing can be published
+	MaxLease        = 15 * time.Second       // for which a role stays with a process that no longer renews it, and others wait
+	minLease        = time.Second            // and at least
+	MaxBehind       = time.Minute            // that a clock may be behind what the log says already, which then counts
+	retryDatabase   = 2 * time.Second        // wish of a server whose database is away
+	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired
+	appraiserPoll   = time.Second            // how late the appraiser sees what another process took
 )
 
 const (
 	leaseIntervals   = 10   // of publishing that a process may miss before its roles are taken over
 	appraiserBatch   = 64   // submissions that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher
+	witnessTries     = 3    // of one witness in a round, each from the size that it named
 	activationSecret = 32   // bytes; a TPM opens no more than a digest has
 )

@@ -72,22 +72,25 @@ func (s *Server) open(ctx context.Context, records []Record) ([]client.LogEntry,
 
 // health says how far publishing is behind. An old checkpoint is no fault while nothing waits for a newer one.
 func (s *Server) health(ctx context.Context) (client.Health, error) {
-	progress, err := s.store.Progress(ctx)
+	b, err := s.backlog(ctx)
 	if err != nil {
 		return client.Health{}, err
 	}
-	h := client.Health{Status: "ok", Size: progress.Entries, Roles: s.settings.Roles, Turns: s.turns.roles()}
-	published, err := s.store.Published(ctx)
-	if errors.Is(err, fs.ErrNotExist) {
-		h.Status = "nothing is published yet"
-		return h, nil
-	}
-	if err != nil {
+	h := client.Health{Status: "ok", Size: b.progress.Entries, Waiting: b.progress.Entries - b.progress.Published, WaitingAge: int64(b.waited),
+		Roles: s.settings.Roles, Turns: s.turns.roles()}
+	switch published, err := s.store.Published(ctx); {
+	case err == nil:
+		h.PublishedAge = max(0, int64(s.time()-published.Time))
+	case errors.Is(err, fs.ErrNotExist):
+		h.PublishedAge = h.WaitingAge
+	default:
 		return client.Health{}, err
 	}
-	h.PublishedAge = max(0, int64(s.time()-published.Time))
-	if progress.Published < progress.Entries && h.PublishedAge > ledger.PublishWithin {
-		h.Status = fmt.Sprintf("%d entries wait to be published for up to %d s", progress.Entries-progress.Published, h.PublishedAge)
+	switch {
+	case s.stall.Load():
+		h.Status = fmt.Sprintf("stalled: too few witnesses cosign; %d entries wait to be published, the oldest for %d s", h.Waiting, h.WaitingAge)
+	case b.late():
+		h.Status = fmt.Sprintf("%d entries wait to be published, the oldest for %d s", h.Waiting, h.WaitingAge)
 	}
 	return h, nil
 }

@@ -34,6 +34,7 @@ type Settings struct {
 	References      []string      // files of reference values (assay/references/v1)
 	Collateral      string        // folder of collateral files, told apart by content; empty: none
 	Fetch           []string      // who is asked for what judging evidence lacks: "vendors", and SERVICE=URL (package collateral) for a service at another address; empty: nobody
+	Witnesses       string        // witness policy file (C2SP tlog-policy): nothing is published without its quorum; empty: no witnesses
 	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
 	Interval        time.Duration // between two checkpoints; zero: DefaultInterval
 	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost
@@ -52,6 +53,7 @@ type given struct {
 	sources      []string // of collateral: the file's name
 	denyListKeys [][]byte // SubjectPublicKeyInfo (DER)
 	tls          []tls.Certificate
+	witnesses    *ledger.WitnessPolicy // nil: none
 }
 
 func (s *Settings) complete() error {
@@ -136,6 +138,11 @@ func (s *Settings) read() (given, error) {
 			return g, fmt.Errorf("TLS: %s, %s: %w", s.TLS[0], s.TLS[n-1], err)
 		}
 		g.tls = append(g.tls, pair)
+	}
+	if s.Witnesses != "" {
+		if g.witnesses, err = inputs.WitnessPolicy(s.Witnesses); err != nil {
+			return g, err
+		}
 	}
 	for _, name := range s.DenyListKeys {
 		key, err := readPublicKey(name)

@@ -37,7 +37,7 @@ func ReadCollateral(data []byte) ([]attest.Collateral, error) {
 	}
 	certs, err := sevsnp.ReadCertificates(data)
 	if err != nil {
-		return nil, errors.New("collateral: neither certificates (DER, PEM, certificate table) nor a revocation list nor a deny list")
+		return nil, errors.New("it is no collateral of a form that this build reads: want certificates (DER, PEM, certificate table), a revocation list, a deny list, what Intel signs with its issuer chain, or NVIDIA's manifests and OCSP answers")
 	}
 	var items []attest.Collateral
 	for _, der := range certs {

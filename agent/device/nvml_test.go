@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-network/assay/agent/device"
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/vectors"
 )
 
 // standIn compiles the stand-in for NVIDIA's library.
@@ -35,7 +36,7 @@ func TestNVML(t *testing.T) {
 	ready := filepath.Join(t.TempDir(), "ready")
 	t.Setenv("NVML_STAND_IN", os.Args[0]+" as")
 	t.Setenv("NVML_READY", ready)
-	t.Run("CC on", func(t *testing.T) {
+	t.Run("pitfall 17: the report answers the nonce given", func(t *testing.T) {
 		t.Setenv("NVML_SETTINGS", "12100")
 		g := device.OpenGPUs(gpus("NVML", path))
 		e, err := g.Take(nonce)
@@ -74,14 +75,14 @@ func TestNVML(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("an old driver", func(t *testing.T) {
+	t.Run("pitfall 18: an old driver", func(t *testing.T) {
 		s, err := device.OpenGPUs(gpus("NVML", standIn(t, "-DOLD_DRIVER"))).Status()
 		must(t, err)
 		if s.NVML != nil || len(s.GPUs) != 8 {
 			t.Errorf("status %+v", s)
 		}
 	})
-	t.Run("no library", func(t *testing.T) {
+	t.Run("pitfall 18: no library", func(t *testing.T) {
 		if _, err := device.OpenGPUs(gpus("NVML", filepath.Join(t.TempDir(), "absent.so"))).Status(); err == nil || !strings.Contains(err.Error(), "no driver is installed") {
 			t.Errorf("%v", err)
 		}
@@ -99,13 +100,15 @@ func TestGPUCheck(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Setenv("AGENT", bin)
-	for _, tc := range []struct{ name, settings, want string }{
-		{"CC off", "10000", "missing  GPU reports    CC off\n"},
+	for _, tc := range []struct{ name, settings, captured, want string }{
+		{"CC off", "10000", "", "missing  GPU reports    CC off\n"},
 		// The stand-in's GPUs are certified by a test root, which no agent takes for NVIDIA's.
-		{"CC on", "12100", "ok       GPU settings   capable 1, environment 2, CC 1, DevTools 0, multi-GPU mode 0\nmissing  gpu0           its certificates are not NVIDIA's\n"},
+		{"CC on", "12100", "", "ok       GPU settings   capable 1, environment 2, CC 1, DevTools 0, multi-GPU mode 0\nmissing  gpu0           its certificates are not NVIDIA's\n"},
+		{"NVIDIA's own", "12100", filepath.Join(vectors.Dir(t), "gpu/nvtrust"), "ok       GPU settings   capable 1, environment 2, CC 1, DevTools 0, multi-GPU mode 0\nok       gpu0           nvidia-gh100 431d480fe5e87274\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("NVML_SETTINGS", tc.settings)
+			t.Setenv("NVML_CAPTURED", tc.captured)
 			out, err := exec.Command("../../scripts/gpu-check").CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "ok       GPU 7          NVIDIA H100, GPU-7, driver 599.10.01\n"+tc.want) {
 				t.Errorf("%v\n%s", err, out)

@@ -59,8 +59,8 @@ const exitedBootServices = "Exit Boot Services Returned with Success"
 // boot loader writes is read.
 //
 // Facts are no list of all that was measured: a liar can hide one by calling its event something else. A caller who
-// wants to know that nothing else ran must account for every digest of a register; see [Log.Digests]. Nor is the order
-// of events of different registers covered by anything.
+// wants to know that nothing else ran must account for every digest of a register. Nor is the order of events of
+// different registers covered by anything.
 //
 // The caller must know that the registers hold what the log replays to: see [Log.Replay].
 func (l Log) Facts(a Algorithm) Reading {
@@ -77,16 +77,6 @@ func (l Log) Facts(a Algorithm) Reading {
 	}
 	r.settle()
 	return r.Reading
-}
-
-// Digests returns what was extended into one register of a bank, in order.
-func (l Log) Digests(a Algorithm, register int) (digests [][]byte) {
-	for _, e := range l.Events {
-		if d := e.Digest(a); e.Type != NoAction && e.Register == register && d != nil {
-			digests = append(digests, d)
-		}
-	}
-	return digests
 }
 
 func (r *reading) fault(e Event, format string, args ...any) {

@@ -6,22 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/attest/eventlog"
+	"github.com/assay-network/assay/internal/alloc"
 	"github.com/assay-network/assay/internal/vectors"
 )
-
-func allocations(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // entry returns the template data, the line and the binary record of an IMA entry.
 func entry(template, path string, content string, signature []byte) (data []byte, line string, record []byte) {
@@ -94,8 +86,8 @@ func TestIMAReplay(t *testing.T) {
 	}
 }
 
-// TestIMAViolation is row C07: the list shows zeros, the register was extended with FF.
-func TestIMAViolation(t *testing.T) {
+// imaViolation: the list shows zeros, the register was extended with FF.
+func imaViolation(t *testing.T) {
 	line := "10 " + strings.Repeat("0", 40) + " ima-ng sha256:" + strings.Repeat("0", 64) + " /var/log/x\n"
 	l, err := eventlog.ParseIMA([]byte(line))
 	if err != nil || len(l.Files) != 1 || !l.Files[0].Violation {
@@ -116,7 +108,8 @@ func TestIMAViolation(t *testing.T) {
 }
 
 func TestIMARefuses(t *testing.T) {
-	_, line, record := entry("ima-ng", "/a", "x", nil)
+	data, line, record := entry("ima-ng", "/a", "x", nil)
+	_, signed, _ := entry("ima-sig", "/a", "x", []byte{1})
 	replace := func(from, to string) []byte { return []byte(strings.Replace(line, from, to, 1)) }
 	long := bytes.Clone(record)
 	binary.LittleEndian.PutUint32(long[4+20+4+6:], 0xffffffff)
@@ -124,17 +117,26 @@ func TestIMARefuses(t *testing.T) {
 		list []byte
 		want string
 	}{
-		"empty":               {nil, "it is empty"},
-		"too long":            {make([]byte, eventlog.MaxIMAList+1), "at most"},
-		"another register":    {replace("10 ", "11 "), "want PCR 10"},
-		"template":            {replace("ima-ng", "ima-buf"), `template "ima-buf"`},
-		"digest's length":     {replace("sha256:", "sha384:"), "sha384 digest of 32 bytes, want 48"},
-		"another path":        {replace(" /a", " /b"), "its template digest is not of its fields"},
-		"words":               {replace(" /a", " /a /b"), `template "ima-ng" of 6 words`},
-		"no path":             {replace(" /a", " "), "its path is empty"},
-		"record cut":          {record[:len(record)-1], "want PCR 10"},
-		"record of FFFFFFFF":  {long, "want PCR 10"},
-		"record, then a line": {append(bytes.Clone(record), line...), "want PCR 10"},
+		"empty":                {nil, "it is empty"},
+		"too long":             {make([]byte, eventlog.MaxIMAList+1), "at most 33554432"},
+		"line too long":        {[]byte(line[:len(line)-1] + strings.Repeat("a", 1<<16) + "\n"), "at most 65536"},
+		"no template digest":   {[]byte("10  ima-ng sha256:" + strings.Repeat("0", 64) + " /a\n"), "template digest is not in hex"},
+		"template digest":      {replace("10 ", "10 x"), "template digest is not in hex"},
+		"digest not in hex":    {replace("sha256:", "sha256:x"), "its digest is not in hex"},
+		"signature":            {[]byte(strings.Replace(signed, " 01\n", " 0x\n", 1)), "its signature is not in hex"},
+		"record without NUL":   {bytes.Replace(record, []byte("/a\x00"), []byte("/ab"), 1), "its fields are not a digest and a path"},
+		"record without name":  {bytes.Replace(record, []byte("sha256:\x00"), []byte("sha256::"), 1), "its fields are not a digest and a path"},
+		"record, a field more": {slices.Concat(record[:34], []byte{byte(len(data) + 4)}, record[35:], []byte{0, 0, 0, 0}), "want ima-ng or ima-sig, whole"},
+		"record, its template": {bytes.Replace(record, []byte("ima-ng"), []byte("ima-xx"), 1), `template "ima-xx"`},
+		"another register":     {replace("10 ", "11 "), "want PCR 10"},
+		"template":             {replace("ima-ng", "ima-buf"), `template "ima-buf"`},
+		"digest's length":      {replace("sha256:", "sha384:"), "sha384 digest of 32 bytes, want 48"},
+		"another path":         {replace(" /a", " /b"), "its template digest is not of its fields"},
+		"words":                {replace(" /a", " /a /b"), `template "ima-ng" of 6 words`},
+		"no path":              {replace(" /a", " "), "its path is empty"},
+		"record cut":           {record[:len(record)-1], "want PCR 10"},
+		"record of FFFFFFFF":   {long, "want PCR 10"},
+		"record, then a line":  {append(bytes.Clone(record), line...), "want PCR 10"},
 	} {
 		if _, err := eventlog.ParseIMA(row.list); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: error %v, want %q", name, err, row.want)
@@ -147,13 +149,10 @@ func FuzzIMA(f *testing.F) {
 	f.Add([]byte(line))
 	f.Add(record)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		allocated := allocations(func() {
+		alloc.Within(t, len(data), func() {
 			if l, err := eventlog.ParseIMA(data); err == nil {
 				l.ReplayTo(nil)
 			}
 		})
-		if allocated > uint64(16*len(data)+1<<20) {
-			t.Errorf("%d bytes allocated for %d", allocated, len(data))
-		}
 	})
 }

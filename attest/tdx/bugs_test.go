@@ -20,6 +20,25 @@ import (
 	"github.com/assay-network/assay/internal/vectors"
 )
 
+// TestKnownBugs holds the rows of public bug reports that are about TDX, each with its twin.
+func TestKnownBugs(t *testing.T) {
+	for name, row := range map[string]func(*testing.T){
+		"P01 NUL behind the chain":                    nulBehindTheChain,
+		"P02 bytes behind the quote":                  trailingBytes,
+		"P03 certification data around the QE report": certificationData,
+		"P04 type and size of the body":               bodyType,
+		"P12 crafted lengths":                         craftedLengths,
+		"V02 identity of the module":                  moduleIdentity,
+		"V03 below the lowest level":                  belowLowestLevel,
+		"V11 real quotes with real TCB info":          realPairs,
+		"V12 TCB info of another family":              otherFamily,
+		"T09 old TCB info":                            oldTCBInfo,
+		"T10 two evaluations":                         twoEvaluations,
+	} {
+		t.Run(name, row)
+	}
+}
+
 // changeChain rewrites the PCK chain of a quote with the sizes around it, and signs nothing anew: no signature covers it.
 func changeChain(t *testing.T, raw []byte, change func(chain []byte) []byte) []byte {
 	t.Helper()
@@ -40,8 +59,8 @@ func signatureData(raw []byte) int {
 	return 48 + 584
 }
 
-// TestP01NULBehindTheChain: exactly one NUL may end the chain's declared bytes.
-func TestP01NULBehindTheChain(t *testing.T) {
+// nulBehindTheChain: exactly one NUL may end the chain's declared bytes.
+func nulBehindTheChain(t *testing.T) {
 	l := vendor(t, "2026-03-01T00:00:00Z")
 	for name, size := range map[string]int{"gtg-quote_v5_sample.dat": 3678, "gtg-cos-113-tdx-quote.dat": 3677, "gtg-tdx_prod_quote_SPR_E4.dat": 3677} {
 		raw := file(t, "cpu/tdx/"+name)
@@ -65,17 +84,18 @@ func TestP01NULBehindTheChain(t *testing.T) {
 	}
 }
 
-// TestP02TrailingBytes: what stands behind the signature data is no part of the quote.
-func TestP02TrailingBytes(t *testing.T) {
+// trailingBytes: what stands behind the signature data is no part of the quote.
+func trailingBytes(t *testing.T) {
 	for name, tail := range map[string]struct {
 		size int
 		text string // that names it; empty: zeros are not worth a word
 	}{
-		"trustee-tdx_quote_6.dat":       {70, ""},
-		"gtg-cos-113-tdx-quote.dat":     {3065, ""},
-		"gtg-tdx_prod_quote_SPR_E4.dat": {39, "trailing-bytes: 39 bytes behind the signature data"},
+		"tdx/trustee-tdx_quote_6.dat":       {70, ""},
+		"azure/trustee-az-tdx-td-quote.bin": {70, ""},
+		"tdx/gtg-cos-113-tdx-quote.dat":     {3065, ""},
+		"tdx/gtg-tdx_prod_quote_SPR_E4.dat": {39, "trailing-bytes: 39 bytes behind the signature data"},
 	} {
-		raw := file(t, "cpu/tdx/"+name)
+		raw := file(t, "cpu/"+name)
 		_, size, err := tdx.Parse(raw)
 		if err != nil || len(raw)-size != tail.size {
 			t.Errorf("%s: tail of %d bytes, %v, want %d", name, len(raw)-size, err, tail.size)
@@ -85,21 +105,23 @@ func TestP02TrailingBytes(t *testing.T) {
 		trimmed, _ := l.judge(raw[:size])
 		for i, c := range whole {
 			if c.ID == "tdx.structure" {
-				want(t, whole, c.ID, claim.Affirmed, tail.text)
-				c.Reason = trimmed[i].Reason
+				if c.Status != claim.Affirmed || trimmed[i].Reason != "" || (tail.text == "") != (c.Reason == "") || !strings.HasPrefix(string(c.Reason), tail.text) {
+					t.Errorf("%s: the structure is %s, %q; of the trimmed file %q", name, c.Status, c.Reason, trimmed[i].Reason)
+				}
+				c.Reason = ""
 			}
-			if got := trimmed[i]; c.Status != got.Status || c.Value != got.Value || c.Reason != got.Reason {
+			if got := trimmed[i]; c.ID != got.ID || c.Status != got.Status || c.Value != got.Value || c.Reason != got.Reason {
 				t.Errorf("%s: %s is %s %q, of the trimmed file %s %q", name, c.ID, c.Status, c.Value, got.Status, got.Value)
 			}
 		}
-		if genuine(whole) != "accept" || genuine(trimmed) != "accept" {
+		if len(whole) != len(trimmed) || genuine(whole) != "accept" || genuine(trimmed) != "accept" {
 			t.Errorf("%s: genuine says %s, of the trimmed file %s", name, genuine(whole), genuine(trimmed))
 		}
 	}
 }
 
-// TestP03CertificationData: the QE report stands inside certification data of type 6, and the chain inside type 5.
-func TestP03CertificationData(t *testing.T) {
+// certificationData: the QE report stands inside certification data of type 6, and the chain inside type 5.
+func certificationData(t *testing.T) {
 	m := newMinted(t)
 	good := m.seal(mint.SoundQuote())
 	at := signatureData(good) + 4 + 128
@@ -123,8 +145,8 @@ func TestP03CertificationData(t *testing.T) {
 	}
 }
 
-// TestP04BodyType: type and size of a version 5 body must agree.
-func TestP04BodyType(t *testing.T) {
+// bodyType: type and size of a version 5 body must agree.
+func bodyType(t *testing.T) {
 	m := newMinted(t)
 	old, new_ := mint.SoundQuote15(), mint.SoundQuote15()
 	old.BodyType = tdx.BodyTD10
@@ -182,8 +204,8 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestP12CraftedLengths: quotes cut at every byte, and with every length field at its ends, neither pass nor panic.
-func TestP12CraftedLengths(t *testing.T) {
+// craftedLengths: quotes cut at every byte, and with every length field at its ends, neither pass nor panic.
+func craftedLengths(t *testing.T) {
 	m := newMinted(t)
 	for _, q := range []tdx.Quote{mint.SoundQuote(), mint.SoundQuote15()} {
 		good := m.seal(q)
@@ -228,8 +250,8 @@ func googleCollateral(t *testing.T, fmspc, rootCRL string) []attest.Collateral {
 		get(attest.KindIntelQEIdentity, base+"qe/identity", "Sgx-Enclave-Identity-Issuer-Chain"))
 }
 
-// TestV02ModuleIdentity: byte 1 of a TEE TCB SVN is the module's version, which has an identity of its own.
-func TestV02ModuleIdentity(t *testing.T) {
+// moduleIdentity: byte 1 of a TEE TCB SVN is the module's version, which has an identity of its own.
+func moduleIdentity(t *testing.T) {
 	s, _ := vendor(t, "2026-03-01T00:00:00Z").judge(file(t, "cpu/tdx/gtg-quote_v5_sample.dat"), collateral(t, "cpu/tdx/dcapqvl-tdx_quote_outdated_collateral.json")...)
 	want(t, s, "tdx.module-identity", claim.Affirmed, "TDX_01")
 	want(t, s, "tdx.tcb-status", claim.Affirmed, "UpToDate")
@@ -248,8 +270,8 @@ func TestV02ModuleIdentity(t *testing.T) {
 	want(t, s, "tdx.tcb-status", claim.Affirmed, "OutOfDate")
 }
 
-// TestV03BelowLowestLevel: a real platform below every level that Intel lists.
-func TestV03BelowLowestLevel(t *testing.T) {
+// belowLowestLevel: a real platform below every level that Intel lists.
+func belowLowestLevel(t *testing.T) {
 	l := vendor(t, "2023-07-01T00:00:00Z")
 	items := googleCollateral(t, "50806f000000", "cpu/tdx/gtg-rootcrl.der")
 	s, _ := l.judge(file(t, "cpu/tdx/gtg-tdx_prod_quote_SPR_E4.dat"), items...)
@@ -266,8 +288,8 @@ func TestV03BelowLowestLevel(t *testing.T) {
 	want(t, s, "tdx.collateral", claim.Affirmed, "15")
 }
 
-// TestV11RealPairs: the status is the join of platform level and module identity.
-func TestV11RealPairs(t *testing.T) {
+// realPairs: the status is the join of platform level and module identity.
+func realPairs(t *testing.T) {
 	chain := collateral(t, "cpu/tdx/dcapqvl-tdx_quote_outdated_collateral.json")
 	for _, row := range []struct {
 		name, quote, at string
@@ -293,8 +315,8 @@ func TestV11RealPairs(t *testing.T) {
 	}
 }
 
-// TestV12OtherFamily: TCB info of another platform family is not used; hex is compared by value.
-func TestV12OtherFamily(t *testing.T) {
+// otherFamily: TCB info of another platform family is not used; hex is compared by value.
+func otherFamily(t *testing.T) {
 	chain := collateral(t, "cpu/tdx/dcapqvl-tdx_quote_outdated_collateral.json")[1:]
 	s, _ := vendor(t, "2025-11-01T00:00:00Z").judge(file(t, "cpu/tdx/gtg-quote_v5_sample.dat"), append(collateral(t, "cpu/tdx/trustee-tcbInfo.json"), chain...)...)
 	want(t, s, "tdx.collateral", claim.Unknown, "FMSPC mismatch: it is for 00a06d080000, the platform is 90c06f000000")
@@ -305,8 +327,8 @@ func TestV12OtherFamily(t *testing.T) {
 	}
 }
 
-// TestT09OldTCBInfo: signed but lapsed TCB info counts in its own window alone.
-func TestT09OldTCBInfo(t *testing.T) {
+// oldTCBInfo: signed but lapsed TCB info counts in its own window alone.
+func oldTCBInfo(t *testing.T) {
 	m := newMinted(t)
 	q := m.seal(mint.SoundQuote())
 	items := m.items[1:]
@@ -329,10 +351,17 @@ func TestT09OldTCBInfo(t *testing.T) {
 	if c := s.Find("tdx.tcb-status", subject); c.Until != canon.At(then.AddDate(0, 0, 30)) {
 		t.Errorf("the status holds until %s", c.Until)
 	}
+	// A real one, which lapsed in July 2023.
+	real, items := file(t, "cpu/tdx/gtg-tdx_prod_quote_SPR_E4.dat"), googleCollateral(t, "50806f000000", "cpu/tdx/gtg-rootcrl.der")
+	s, _ = vendor(t, "2023-07-01T00:00:00Z").judge(real, items...)
+	want(t, s, "tdx.collateral", claim.Affirmed, "15")
+	s, _ = vendor(t, "2024-01-01T00:00:00Z").judge(real, items...)
+	want(t, s, "tdx.collateral", claim.Unknown, "collateral-refused", "lapsed at 2023-07-")
+	want(t, s, "tdx.tcb-status", claim.Unknown, "rests-on")
 }
 
-// TestT10TwoEvaluations: the higher evaluation number decides, the other's status stands in the reason; in any order.
-func TestT10TwoEvaluations(t *testing.T) {
+// twoEvaluations: the higher evaluation number decides, the other's status stands in the reason; in any order.
+func twoEvaluations(t *testing.T) {
 	m := newMinted(t)
 	raw := m.seal(mint.SoundQuote())
 	newer := mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -3), 19)
@@ -341,7 +370,7 @@ func TestT10TwoEvaluations(t *testing.T) {
 	for _, items := range [][]attest.Collateral{append(slices.Clone(m.items), fresh...), append(slices.Clone(fresh), m.items...)} {
 		s, _ := m.judge(raw, items...)
 		want(t, s, "tdx.collateral", claim.Affirmed, "19")
-		want(t, s, "tdx.tcb-status", claim.Affirmed, "OutOfDate", "by evaluation 18 it was UpToDate", "SGX component 1 needs 4, has 3")
+		want(t, s, "tdx.tcb-status", claim.Affirmed, "OutOfDate", "platform OutOfDate of 2024-03-13 (INTEL-SA-00960, INTEL-SA-01036)", "by evaluation 18 it was UpToDate", "SGX component 1 needs 4, has 3")
 	}
 	s, _ := m.judge(raw, m.items...)
 	want(t, s, "tdx.tcb-status", claim.Affirmed, "UpToDate")
@@ -352,6 +381,10 @@ func TestT10TwoEvaluations(t *testing.T) {
 	newer.Levels[0].SGX[0], newer.Levels[1].SGX[0] = 9, 9
 	s, _ = m.judge(raw, append(slices.Clone(m.items), m.intel.TCBInfo(newer), fresh[1])...)
 	want(t, s, "tdx.tcb-status", claim.Contradicted, "below the lowest level of evaluation 19", "by evaluation 18 it was UpToDate")
+	older := mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -3), 17)
+	older.Levels[0].SGX[0], older.Levels[1].SGX[0] = 9, 9
+	s, _ = m.judge(raw, append(slices.Clone(m.items), m.intel.TCBInfo(older))...)
+	want(t, s, "tdx.tcb-status", claim.Affirmed, "UpToDate", "evaluation 18: ", "by evaluation 17 it was below the lowest level")
 	// An older evaluation issued later is still the older.
 	later := mint.SoundTCBInfo(m.p, now.AddDate(0, 0, -1), 17)
 	s, _ = m.judge(raw, append([]attest.Collateral{m.intel.TCBInfo(later), m.intel.QEIdentity(mint.SoundQEIdentity(now.AddDate(0, 0, -1), 17))}, m.items...)...)
@@ -479,6 +512,13 @@ func TestStrictJSON(t *testing.T) {
 		"not JSON":                    []byte(`{"tcbInfo":`),
 		"nothing":                     nil,
 		"a list":                      []byte(`[]`),
+		"family of 5 bytes":           in(`"fmspc":"00`, `"fmspc":"`),
+		"family of 7 bytes":           in(`"fmspc":"00`, `"fmspc":"0000`),
+		"family not in hex":           in(`"fmspc":"00`, `"fmspc":"0x`),
+		"signer of 47 bytes":          in(`"mrsigner":"00`, `"mrsigner":"`),
+		"attributes of 9 bytes":       in(`"attributes":"00`, `"attributes":"0000`),
+		"status as a number":          in(`"UpToDate"`, `1`),
+		"SVN as text":                 in(`{"svn":3}`, `{"svn":"3"}`),
 		"signature of 63 bytes":       append(bytes.TrimSuffix(sign(good), []byte(`00"}`))[:len(sign(good))-4], `"}`...),
 	} {
 		t.Run(name, func(t *testing.T) { want(t, judge(body), "tdx.collateral", claim.Unknown, "collateral-refused") })
@@ -510,23 +550,28 @@ func TestReadCollateral(t *testing.T) {
 		"QE identity":  {mint.SignedBody("enclaveIdentity", mint.SoundQEIdentity(now, 18).JSON(), m.intel.TCBSigner), "intel-qe-identity"},
 		"our document": {m.items[0].Data, "intel-tcb-info"},
 		"our document of a QE identity, with a line's end": {append(m.items[1].Data, '\n'), "intel-qe-identity"},
-		"PCK CRL":             {m.items[2].Data, "intel-pck-crl"},
-		"root CRL in hex":     {[]byte(hex.EncodeToString(m.items[3].Data) + "\n"), "intel-root-crl"},
-		"chain":               {append(m.intel.TCBSigner.PEM(), m.intel.Root.PEM()...), "intel-certificate"},
-		"signer":              {m.intel.TCBSigner.DER, "intel-certificate"},
-		"dcap-qvl":            {vectors.Read(t, "cpu/tdx/dcapqvl-tdx_quote_collateral.json"), "intel-tcb-info intel-qe-identity intel-pck-crl intel-root-crl"},
-		"recorded":            {vectors.Read(t, "cpu/selfmade/tdx/collateral-platform-UpToDate.json"), "intel-pck-crl intel-qe-identity intel-tcb-info intel-root-crl"},
-		"recorded, one":       {[]byte(response), "intel-tcb-info"},
-		"recorded, twice":     {[]byte(strings.TrimSuffix(response, "}") + "," + response[1:]), "error: recorded responses of Intel's service: it is not strict JSON"},
-		"recorded, broken":    {[]byte(strings.Replace(response, "eyJ", "!!!", 1)), `error: recorded responses of Intel's service: "https://api.trustedservices.intel.com/x": body_b64 is not base64`},
-		"dcap-qvl, broken":    {[]byte(`{"tcb_info":1}`), `error: collateral of dcap-qvl: "tcb_info": want a text`},
-		"body, spaces behind": {append(body, bytes.Repeat([]byte(" "), tdx.MaxBody)...), "intel-tcb-info"},
-		"body too long":       {append([]byte(`{"tcbInfo":"`), bytes.Repeat([]byte("x"), tdx.MaxBody)...), fmt.Sprintf("error: Intel collateral: body of %d bytes, chain of 0, at most %d and %d", tdx.MaxBody+12, tdx.MaxBody, tdx.MaxChain)},
-		"AMD's certificate":   {mint.NewAMD("Milan").ARK.DER, ""},
-		"AMD's list":          {mint.NewAMD("Milan").CRL(now, now.AddDate(1, 0, 0)), ""},
-		"another document":    {[]byte(`{"payload":"","payloadType":"","signatures":[]}`), ""},
-		"text":                {[]byte("hello"), ""},
-		"nothing":             {nil, ""},
+		"PCK CRL":                     {m.items[2].Data, "intel-pck-crl"},
+		"root CRL in hex":             {[]byte(hex.EncodeToString(m.items[3].Data) + "\n"), "intel-root-crl"},
+		"chain":                       {append(m.intel.TCBSigner.PEM(), m.intel.Root.PEM()...), "intel-certificate"},
+		"signer":                      {m.intel.TCBSigner.DER, "intel-certificate"},
+		"dcap-qvl":                    {vectors.Read(t, "cpu/tdx/dcapqvl-tdx_quote_collateral.json"), "intel-tcb-info intel-qe-identity intel-pck-crl intel-root-crl"},
+		"recorded":                    {vectors.Read(t, "cpu/selfmade/tdx/collateral-platform-UpToDate.json"), "intel-pck-crl intel-qe-identity intel-tcb-info intel-root-crl"},
+		"recorded, one":               {[]byte(response), "intel-tcb-info"},
+		"recorded, twice":             {[]byte(strings.TrimSuffix(response, "}") + "," + response[1:]), "error: recorded responses of Intel's service: it is not strict JSON"},
+		"recorded, broken":            {[]byte(strings.Replace(response, "eyJ", "!!!", 1)), `error: recorded responses of Intel's service: "https://api.trustedservices.intel.com/x": body_b64 is not base64`},
+		"dcap-qvl, broken":            {[]byte(`{"tcb_info":1}`), `error: collateral of dcap-qvl: "tcb_info": want a text`},
+		"dcap-qvl, QE identity alone": {[]byte(`{"qe_identity":"{}"}`), "intel-qe-identity"},
+		"dcap-qvl, body too long":     {[]byte(`{"tcb_info":"` + strings.Repeat("x", tdx.MaxBody) + `"}`), fmt.Sprintf("error: Intel collateral: body of %d bytes, chain of 0, at most %d and %d", tdx.MaxBody+27, tdx.MaxBody, tdx.MaxChain)},
+		"recorded, another header":    {[]byte(strings.Replace(response, `["a%0A"]`, `"a"`, 1)), "error: recorded responses of Intel's service: \"https://api.trustedservices.intel.com/x\": \"header\": \"Tcb-Info-Issuer-Chain\": want a list"},
+		"recorded, chain too long":    {[]byte(strings.Replace(response, "a%0A", strings.Repeat("a", tdx.MaxChain+1), 1)), fmt.Sprintf("error: recorded responses of Intel's service: \"https://api.trustedservices.intel.com/x\": Intel collateral: body of %d bytes, chain of %d, at most %d and %d", len(body), tdx.MaxChain+1, tdx.MaxBody, tdx.MaxChain)},
+		"hex that is none":            {[]byte("30zz"), ""},
+		"body, spaces behind":         {append(body, bytes.Repeat([]byte(" "), tdx.MaxBody)...), "intel-tcb-info"},
+		"body too long":               {append([]byte(`{"tcbInfo":"`), bytes.Repeat([]byte("x"), tdx.MaxBody)...), fmt.Sprintf("error: Intel collateral: body of %d bytes, chain of 0, at most %d and %d", tdx.MaxBody+12, tdx.MaxBody, tdx.MaxChain)},
+		"AMD's certificate":           {mint.NewAMD("Milan").ARK.DER, ""},
+		"AMD's list":                  {mint.NewAMD("Milan").CRL(now, now.AddDate(1, 0, 0)), ""},
+		"another document":            {[]byte(`{"payload":"","payloadType":"","signatures":[]}`), ""},
+		"text":                        {[]byte("hello"), ""},
+		"nothing":                     {nil, ""},
 	} {
 		if got := kinds(row.data); got != row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)

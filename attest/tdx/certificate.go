@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"embed"
 	"encoding/asn1"
 	"encoding/hex"
@@ -136,21 +137,13 @@ func parsePCK(c *x509.Certificate) (p pck, err error) {
 	if p.key, err = p256Key(c); err != nil {
 		return p, err
 	}
-	found := false
-	for _, e := range c.Extensions {
-		if !e.Id.Equal(oidSGX) {
-			continue
-		}
-		if found {
-			return p, fmt.Errorf("extension %s twice", oidSGX)
-		}
-		found = true
-		if err := p.parseExtension(e.Value); err != nil {
-			return p, fmt.Errorf("extension %s: %w", oidSGX, err)
-		}
-	}
-	if !found {
+	// crypto/x509 reads no certificate that has an extension twice.
+	i := slices.IndexFunc(c.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(oidSGX) })
+	if i < 0 {
 		return p, fmt.Errorf("it lacks the extension %s", oidSGX)
+	}
+	if err := p.parseExtension(c.Extensions[i].Value); err != nil {
+		return p, fmt.Errorf("extension %s: %w", oidSGX, err)
 	}
 	return p, nil
 }

@@ -63,6 +63,12 @@ func itemsTwin(change func(m *minted) []attest.Collateral) func(m *minted) ([]by
 	return func(m *minted) ([]byte, []attest.Collateral) { return m.seal(mint.SoundQuote15()), change(m) }
 }
 
+func rootCRLTwin(list func(m *minted) []byte) func(m *minted) ([]byte, []attest.Collateral) {
+	return itemsTwin(func(m *minted) []attest.Collateral {
+		return m.with(3, attest.Collateral{Kind: attest.KindIntelRootCRL, Data: list(m)})
+	})
+}
+
 func infoTwin(change func(*mint.TCBInfo)) func(m *minted) ([]byte, []attest.Collateral) {
 	return itemsTwin(func(m *minted) []attest.Collateral { return m.tcbInfo(change) })
 }
@@ -138,11 +144,16 @@ var twins = []twin{
 		m.roots, _ = attest.NewRoots(m.intel.Roots()[0])
 		return m.seal(mint.SoundQuote15()), m.items
 	}, nil},
+	{"root set's list of QE signers has a fault", "tdx.qe-signer", unknown, "line 1: want MRSIGNER", func(m *minted) ([]byte, []attest.Collateral) {
+		m.roots, _ = attest.NewRoots(m.intel.Roots()[0], attest.RootFile{Name: tdx.QESignerFile, Data: []byte("dc9e 2\n")})
+		return m.seal(mint.SoundQuote15()), m.items
+	}, nil},
 	{"QE identity of another signer", "tdx.qe-identity", contradicted, "MRSIGNER is", identityTwin(func(q *mint.QEIdentity) { q.Enclave.MRSigner[0] ^= 1 }), nil},
 	{"QE identity of another product", "tdx.qe-identity", contradicted, "ISVPRODID is 2, want 3", identityTwin(func(q *mint.QEIdentity) { q.Enclave.ProductID = 3 }), nil},
 	{"QE with other attributes", "tdx.qe-identity", contradicted, "ATTRIBUTES are", enclaveTwin(func(e *mint.Enclave) { e.Attributes[0] |= 8 }), nil},
 	{"QE with other MISCSELECT", "tdx.qe-identity", contradicted, "MISCSELECT is 00000001", enclaveTwin(func(e *mint.Enclave) { e.MiscSelect = 1 }), nil},
 	{"QE below its lowest level", "tdx.qe-identity", contradicted, "quoting enclave ISVSVN needs 2, has 1", enclaveTwin(func(e *mint.Enclave) { e.SVN = 1 }), append([]string{"tdx.tcb-status"}, onStatus...)},
+	{"status of a QE below its lowest level", "tdx.tcb-status", contradicted, "below-levels: the quoting enclave is below the lowest level of evaluation 18: quoting enclave ISVSVN needs 2, has 1", enclaveTwin(func(e *mint.Enclave) { e.SVN = 1 }), append([]string{"tdx.qe-identity"}, onStatus...)},
 	// signature
 	{"quote changed", "tdx.signature", contradicted, "bad-signature", sealedTwin(func(_ *minted, q *tdx.Quote) { q.MRTD[0] ^= 1 }), []string{"tdx.measurement"}},
 	{"signature changed", "tdx.signature", contradicted, "bad-signature", sealedTwin(func(_ *minted, q *tdx.Quote) { q.Signature[0] ^= 1 }), nil},
@@ -167,6 +178,11 @@ var twins = []twin{
 	{"PCK CRL of the other CA", "tdx.revocation", unknown, "its issuer is \"Intel SGX PCK Processor CA\"", itemsTwin(func(m *minted) []attest.Collateral {
 		return m.with(2, attest.Collateral{Kind: attest.KindIntelPCKCRL, Data: m.intel.PCKCRL(m.intel.ProcessorCA, now, now.AddDate(0, 0, 1))})
 	}), nil},
+	{"root CRL of the future", "tdx.revocation", unknown, "was issued at", rootCRLTwin(func(m *minted) []byte { return m.intel.RootCRL(now.AddDate(0, 0, 1), now.AddDate(0, 0, 2)) }), append([]string{"tdx.collateral"}, onCollateral...)},
+	{"root CRL lapsed", "tdx.revocation", unknown, "it lapsed", rootCRLTwin(func(m *minted) []byte { return m.intel.RootCRL(now.AddDate(0, 0, -2), now.AddDate(0, 0, -1)) }), append([]string{"tdx.collateral"}, onCollateral...)},
+	{"root CRL by a stranger", "tdx.revocation", unknown, "not signed by", rootCRLTwin(func(*minted) []byte {
+		return mint.NewIntelImpostor().RootCRL(now.AddDate(0, 0, -5), now.AddDate(0, 0, 30))
+	}), append([]string{"tdx.collateral"}, onCollateral...)},
 	{"PCK CRL by a stranger", "tdx.revocation", unknown, "not signed by", itemsTwin(func(m *minted) []attest.Collateral {
 		i := mint.NewIntelImpostor()
 		return m.with(2, attest.Collateral{Kind: attest.KindIntelPCKCRL, Data: i.PCKCRL(i.PlatformCA, now, now.AddDate(0, 0, 1))})
@@ -222,6 +238,8 @@ var twins = []twin{
 	{"older date", "tdx.tcb-date", affirmed, "20230101", infoTwin(func(t *mint.TCBInfo) { t.Modules[1].Levels[0].Date = time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC) }), nil},
 	// module
 	{"unknown module", "tdx.module-identity", contradicted, "names no TDX module TDX_09", quoteTwin(func(q *tdx.Quote) { q.TEETCBSVN[1], q.TEETCBSVN2[1] = 9, 9 }), append([]string{"tdx.tcb-status"}, onStatus...)},
+	{"unknown module at launch", "tdx.module-identity", contradicted, "names no TDX module TDX_09", quoteTwin(func(q *tdx.Quote) { q.TEETCBSVN[1] = 9 }), append([]string{"tdx.tcb-status"}, onStatus...)},
+	{"unknown module now", "tdx.module-identity", contradicted, "names no TDX module TDX_09", quoteTwin(func(q *tdx.Quote) { q.TEETCBSVN2[1] = 9 }), append([]string{"tdx.tcb-status"}, onStatus...)},
 	{"module of another signer", "tdx.module-identity", contradicted, "MRSIGNERSEAM is", infoTwin(func(t *mint.TCBInfo) { t.Modules[1].MRSigner[0] = 1 }), nil},
 	{"module of other attributes", "tdx.module-identity", contradicted, "SEAMATTRIBUTES is", infoTwin(func(t *mint.TCBInfo) { t.Modules[1].Attributes = 1 }), nil},
 	{"MRSIGNERSEAM set", "tdx.seam", contradicted, "MRSIGNERSEAM is not zero", quoteTwin(func(q *tdx.Quote) { q.MRSIGNERSEAM[47] = 1 }), []string{"tdx.module-identity"}},
@@ -236,6 +254,9 @@ var twins = []twin{
 	}), nil},
 	{"reserved feature", "tdx.xfam", contradicted, "reserved-set", quoteTwin(func(q *tdx.Quote) { q.XFAM |= 1 << 62 }), nil},
 	{"other configuration", "tdx.mr-config", affirmed, "owner:01" + strings.Repeat("0", 94), quoteTwin(func(q *tdx.Quote) { q.MROWNER[0] = 1 }), nil},
+	{"every configuration", "tdx.mr-config", affirmed, "config-id:01" + strings.Repeat("0", 94) + " owner:02" + strings.Repeat("0", 94) + " owner-config:03" + strings.Repeat("0", 94), quoteTwin(func(q *tdx.Quote) {
+		q.MRCONFIGID[0], q.MROWNER[0], q.MROWNERCONFIG[0] = 1, 2, 3
+	}), nil},
 	{"other register", "tdx.measurement", affirmed, "", quoteTwin(func(q *tdx.Quote) { q.RTMR[2][0] = 1 }), nil},
 	{"stale", "tdx.freshness", contradicted, "mismatch", quoteTwin(func(q *tdx.Quote) { q.ReportData[0] = 1 }), nil},
 }
@@ -480,6 +501,7 @@ func TestRelaunch(t *testing.T) {
 		{"and to be configured", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "ConfigurationNeeded", "UpToDate", "TDRelaunchAdvisedConfigurationNeeded"},
 		{"and to be hardened", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "SWHardeningNeeded", "UpToDate", "TDRelaunchAdvised"},
 		{"quoting enclave is old", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "UpToDate", "OutOfDate", "OutOfDate"},
+		{"quoting enclave is old and the platform to be configured", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "ConfigurationNeeded", "OutOfDate", "OutOfDateConfigurationNeeded"},
 		{"platform is old", tdx.SVN{4, 1, 3}, tdx.SVN{6, 1, 3}, "OutOfDate", "UpToDate", "OutOfDate"},
 		{"still old", tdx.SVN{4, 1, 3}, tdx.SVN{5, 1, 3}, "UpToDate", "UpToDate", "OutOfDate"},
 		{"older now than at launch", tdx.SVN{6, 1, 3}, tdx.SVN{4, 1, 3}, "UpToDate", "UpToDate", "OutOfDate"},

@@ -1,10 +1,13 @@
 package tdx_test
 
 import (
+	"bytes"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/pem"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,24 +182,51 @@ func TestOracleMinted(t *testing.T) {
 	}
 }
 
-// TestOraclePanics: crafted quotes on which the peer crashes are refused here.
+// TestOraclePanics: crafted quotes, on each of which the peer crashes, are refused here with their fault. None needs a
+// key: a host can send them.
 func TestOraclePanics(t *testing.T) {
 	m := newMinted(t)
-	good := m.seal(mint.SoundQuote())
-	data := signatureData(good)
-	crashes := 0
-	for at, value := range map[int][]byte{
-		data: {0, 0, 0, 0}, data + 1: {0}, data + 4 + 130: {0, 0, 0, 0}, data + 4 + 128 + 6 + 448: {0xff, 0xff}, data + 4 + 128 + 6 + 450 + 32 + 2: {0, 0, 0, 0},
-	} {
-		raw := append([]byte{}, good...)
-		copy(raw[at:], value)
-		if err := peer(raw, m.intel.Root.PEM(), nil, now); err != nil && len(err.Error()) > 6 && err.Error()[:6] == "panic:" {
-			crashes++
+	v4, v5 := m.seal(mint.SoundQuote()), m.seal(mint.SoundQuote15())
+	at := func(raw []byte, place int, value ...byte) []byte { // from the size of the signature data
+		raw = bytes.Clone(raw)
+		copy(raw[signatureData(raw)+place:], value)
+		return raw
+	}
+	cut := func(raw []byte, n int) []byte { // to n bytes of signature data; the sizes around it agree
+		data := signatureData(raw)
+		raw = bytes.Clone(raw) // what is cut off stands behind the quote: a file that is shorter yet, the peer refuses
+		binary.LittleEndian.PutUint32(raw[data:], uint32(n))
+		if n >= 134 {
+			binary.LittleEndian.PutUint32(raw[data+4+130:], uint32(n-134))
 		}
-		s, _ := m.judge(raw)
-		want(t, s, "tdx.structure", claim.Contradicted, "malformed")
+		return raw
 	}
-	if crashes == 0 {
-		t.Error("the peer crashes on none: the rows test nothing that it fails on")
+	for name, row := range map[string]struct {
+		raw   []byte
+		words string
+	}{
+		"signature data of 0 bytes":             {at(v4, 0, 0, 0, 0, 0), "signature takes 64 bytes, 0 are left"},
+		"signature data of 80000000, version 5": {at(v5, 0, 0, 0, 0, 0x80), "signature data takes 2147483648 bytes"},
+		"cut behind the signature":              {cut(v4, 64), "attestation key takes 64 bytes, 0 are left"},
+		"cut behind the attestation key":        {cut(v4, 128), "type and size of the QE report takes 6 bytes, 0 are left"},
+		"cut in the head of certification data": {cut(v4, 132), "type and size of the QE report takes 6 bytes, 4 are left"},
+		"cut in the QE report":                  {cut(v4, 134+200), "QE report takes 384 bytes, 200 are left"},
+		"cut in the QE report's signature":      {cut(v4, 134+384+32), "signature of the QE report takes 64 bytes, 32 are left"},
+		"cut before the authentication data":    {cut(v4, 134+448), "size of the QE authentication data takes 2 bytes, 0 are left"},
+		"authentication data of FFFF bytes":     {at(v4, 4+134+448, 0xff, 0xff), "QE authentication data takes 65535 bytes"},
+		"cut behind the authentication data":    {cut(v4, 134+450+32), "type and size of the PCK certificate chain takes 6 bytes, 0 are left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := peer(row.raw, m.intel.Root.PEM(), nil, now)
+			if err == nil || !strings.HasPrefix(err.Error(), "panic: ") {
+				t.Errorf("the peer does not crash: %v", err)
+			}
+			s, _ := m.judge(row.raw)
+			want(t, s, "tdx.structure", claim.Contradicted, "malformed", row.words)
+		})
 	}
+	s, _ := m.judge(v4)
+	want(t, s, "tdx.structure", claim.Affirmed, "v4")
+	s, _ = m.judge(v5)
+	want(t, s, "tdx.structure", claim.Affirmed, "v5-td1.5")
 }

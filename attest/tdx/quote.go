@@ -323,17 +323,16 @@ func (c *cursor) certification(typ uint16, what string) error {
 func splitPEM(chain []byte) (certs [][]byte, err error) {
 	rest := bytes.TrimSuffix(chain, []byte{0})
 	for len(rest) > 0 {
-		var block *pem.Block
-		if bytes.HasPrefix(rest, []byte("-----BEGIN CERTIFICATE-----")) {
-			block, rest = pem.Decode(rest)
-		}
+		block, behind := pem.Decode(rest)
+		// The decoder skips what it cannot read, to the next block that it can.
+		begins := bytes.Count(rest[:len(rest)-len(behind)], []byte("-----BEGIN"))
 		switch {
-		case block == nil || block.Type != "CERTIFICATE" || len(block.Headers) > 0:
+		case block == nil || block.Type != "CERTIFICATE" || len(block.Headers) > 0 || begins != 1 || !bytes.HasPrefix(rest, []byte("-----BEGIN")):
 			return nil, errors.New("want PEM certificates, then at most one NUL")
 		case len(certs) == maxChainCerts:
 			return nil, fmt.Errorf("more than %d certificates", maxChainCerts)
 		}
-		certs = append(certs, block.Bytes)
+		certs, rest = append(certs, block.Bytes), behind
 	}
 	if len(certs) < 2 {
 		return nil, fmt.Errorf("%d certificates, want the PCK certificate, its CA and the root", len(certs))

@@ -15,9 +15,12 @@
 // the key alone: that it has the attributes shown is then the word of whoever issued them.
 //
 // It does not check which registers a policy needs (the claims' values name them), what a good boot is (reference values
-// are compared by the verifier), revocation lists of TPM makers, or whether an endorsement key is weak. Registers 16 and 23 anybody can reset, and 17 to 22
-// belong to late launch: what stands there is the machine's own word. No quote shows that the TPM is in the machine that
-// it is believed to be in, or that its bus was not tapped.
+// are compared by the verifier), revocation lists of TPM makers, or whether an endorsement key is weak. Registers 16 and
+// 23 anybody can reset, and 17 to 22 belong to late launch: what stands there is the machine's own word. No quote shows
+// that the TPM is in the machine that it is believed to be in, or that its bus was not tapped.
+//
+// Structures are read here, to their last byte and within limits of their own, since what a TPM writes is also what a
+// stranger sends. Tests hold them against go-tpm, which the agent talks to TPMs with.
 package tpm
 
 // Rules is the revision of this room's judgement. A change that alters any result must raise it.

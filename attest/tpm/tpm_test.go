@@ -210,6 +210,8 @@ func TestTwins(t *testing.T) {
 		{"SHA-1 signature", attributes(func(p *tpm.Public) { p.SchemeHash = eventlog.SHA1 }), "tpm.signature contradicted weak-hash"},
 		{"magic", field(func(q *tpm.Attest) { q.Magic = 0x12345678 }), "tpm.quote contradicted not-a-quote"},
 		{"type certify", field(func(q *tpm.Attest) { q.Type = 0x8017 }), "tpm.quote contradicted not-a-quote"},
+		{"registers of what is no quote", field(func(q *tpm.Attest) { q.Type = 0x8017 }), "tpm.selection unknown rests-on"},
+		{"digest of what is no quote", field(func(q *tpm.Attest) { q.Type = 0x8017 }), "tpm.pcr-digest unknown rests-on"},
 		{"not restricted", attributes(func(p *tpm.Public) { p.Attributes &^= tpm.Restricted }), "tpm.ak-attributes contradicted bad-attributes"},
 		{"not fixed to the TPM", attributes(func(p *tpm.Public) { p.Attributes &^= tpm.FixedTPM }), "tpm.ak-attributes contradicted bad-attributes"},
 		{"not fixed to its parent", attributes(func(p *tpm.Public) { p.Attributes &^= tpm.FixedParent }), "tpm.ak-attributes contradicted bad-attributes"},
@@ -225,6 +227,7 @@ func TestTwins(t *testing.T) {
 		{"activation of another key", func(s *scene) { s.c.Expect.Activations = []attest.Activation{other.Activation()} }, "tpm.ak-bound unknown no-expectation"},
 		{"activated by another TPM", func(s *scene) { s.c.Expect.Activations[0].EK = other.EKDigest() }, "tpm.ak-bound contradicted mismatch"},
 		{"no EK certificate", func(s *scene) { s.put(tpm.PartEKCertificate, nil) }, "tpm.ek-chain unknown evidence-missing"},
+		{"no EK certificate, and the key was activated", func(s *scene) { s.put(tpm.PartEKCertificate, nil) }, "tpm.ak-bound unknown evidence-missing"},
 		{"EK certificate of another TPM", func(s *scene) { s.put(tpm.PartEKCertificate, other.EKCertificate(mint.TPMOptions{}).DER) }, "tpm.ak-bound contradicted mismatch"},
 		{"EK certificate lapsed", ek(mint.TPMOptions{NotBefore: day(2020), NotAfter: day(2026)}), "tpm.ek-chain contradicted lapsed"},
 		{"EK certificate not yet valid", ek(mint.TPMOptions{NotBefore: day(2027)}), "tpm.ek-chain contradicted not-yet-valid"},
@@ -241,6 +244,10 @@ func TestTwins(t *testing.T) {
 		{"EK certificate without usage, with a name", ek(mint.TPMOptions{NoUsage: true}), "tpm.ek-chain affirmed " + `"Mint TPM Root CA" "Mint TPM Manufacturing CA 001" -`},
 		{"EK certificate sloppy", ek(mint.TPMOptions{Sloppy: true}), "tpm.ek-encoding affirmed sloppy"},
 		{"EK part of another key", func(s *scene) { s.put(tpm.PartEK, other.AK()) }, "tpm.ek-chain contradicted mismatch"},
+		{"EK certificate that does not parse", func(s *scene) {
+			s.put(tpm.PartEKCertificate, []byte{0x30, 0})
+			s.put(tpm.PartEK, endorsementKey(t, s.tpm))
+		}, "tpm.ek-chain contradicted untrusted"},
 		{"EK denied", func(s *scene) {
 			s.c.Expect.DenyListKeys = [][]byte{mint.DenyListKey()}
 			s.c.Collateral = []attest.Collateral{{Kind: attest.KindDenyList, Data: mint.DenyList(1, feb, feb+1000, attest.Denied{Identity: s.tpm.Identity(), Since: feb, Reason: "stolen"})}}
@@ -280,6 +287,7 @@ func TestTwins(t *testing.T) {
 			return append(p, tpm.PCR{Bank: eventlog.SHA384, Index: 7, Value: make([]byte, 48)})
 		}), "tpm.selection contradicted unsigned"},
 		{"register quoted and not shown", pcrs(func(_ *scene, p []tpm.PCR) []tpm.PCR { return p[1:] }), "tpm.selection contradicted mismatch"},
+		{"digest of a register that is not shown", pcrs(func(_ *scene, p []tpm.PCR) []tpm.PCR { return p[1:] }), "tpm.pcr-digest unknown rests-on"},
 		{"PCR 16 shown as PCR 10", func(s *scene) {
 			s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, 16))
 			s.put(tpm.PartPCRs, tpm.EncodePCRs([]tpm.PCR{{Bank: eventlog.SHA256, Index: 10, Value: s.tpm.PCRs(eventlog.SHA256, 16)[0].Value}}))
@@ -288,6 +296,9 @@ func TestTwins(t *testing.T) {
 		{"SHA-1 bank alone", func(s *scene) { s.retake(nonce, s.tpm.PCRs(eventlog.SHA1, boot...)) }, "tpm.selection contradicted weak-hash"},
 		{"register changed", pcrs(func(_ *scene, p []tpm.PCR) []tpm.PCR { p[4].Value[0] ^= 1; return p }), "tpm.pcr-digest contradicted mismatch"},
 		{"another digest signed", field(func(q *tpm.Attest) { q.PCRDigest[0] ^= 1 }), "tpm.pcr-digest contradicted mismatch"},
+		{"weaker bank quoted too", func(s *scene) {
+			s.retake(nonce, append(s.tpm.PCRs(eventlog.SHA1, 0, 7), s.tpm.PCRs(eventlog.SHA256, 0, 7)...))
+		}, "tpm.event-log affirmed pcr:0 pcr:7 secure-boot:on"},
 		{"no log", func(s *scene) { s.put(tpm.PartEventLog, nil) }, "tpm.event-log unknown evidence-missing"},
 		{"empty log", func(s *scene) { s.put(tpm.PartEventLog, []byte{}) }, "tpm.event-log unknown evidence-missing"},
 		{"log cut", func(s *scene) { b := s.part(tpm.PartEventLog); s.put(tpm.PartEventLog, b[:len(b)-1]) }, "tpm.event-log contradicted malformed"},
@@ -310,6 +321,9 @@ func TestTwins(t *testing.T) {
 		}, "tpm.event-log unknown evidence-missing"},
 		{"clock went on", clock(7, 0, 80_000), "tpm.clock affirmed clock:90000 resets:7 restarts:0 safe"},
 		{"rebooted", clock(6, 3, 99_000), "tpm.clock affirmed clock:90000 rebooted resets:7 restarts:0 safe"},
+		{"another key's clock", func(s *scene) {
+			s.c.Expect.Clocks = []attest.TPMClock{{AK: tpm.Name(other.AK()), ResetCount: 99, RestartCount: 99, Clock: 1 << 40}}
+		}, "tpm.clock affirmed clock:90000 resets:7 restarts:0 safe"},
 		{"resetCount went back", clock(8, 0, 1), "tpm.clock contradicted went-back"},
 		{"restartCount went back", clock(7, 1, 1), "tpm.clock contradicted went-back"},
 		{"clock went back", clock(7, 0, 90_001), "tpm.clock contradicted went-back"},
@@ -356,6 +370,32 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// TestAKScheme: each fault of the key's own algorithms is found alone.
+func TestAKScheme(t *testing.T) {
+	for _, row := range []struct {
+		change func(*tpm.Public)
+		after  bool // after the quote was signed
+		why    claim.Reason
+	}{
+		{func(p *tpm.Public) { p.SchemeHash = eventlog.SHA384 }, false, ""},
+		{func(p *tpm.Public) { p.SchemeHash = eventlog.SHA384 }, true, "bad-attributes: its scheme is not that of the signature"},
+		{func(p *tpm.Public) { p.SchemeHash = eventlog.SHA1 }, false, "bad-attributes: its scheme hashes with sha1"},
+		{func(p *tpm.Public) { p.NameAlg = eventlog.SHA384 }, false, ""},
+		{func(p *tpm.Public) { p.NameAlg = eventlog.SHA1 }, false, "bad-attributes: its name is a digest of sha1"},
+	} {
+		s := sound(t)
+		if row.change(&s.tpm.Public); !row.after {
+			s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
+		}
+		s.put(tpm.PartAK, s.tpm.AK())
+		s.c.Expect.Activations = []attest.Activation{s.tpm.Activation()}
+		set, _ := s.appraise()
+		if c := set.Find("tpm.ak-attributes", subject); c.Reason != row.why || (c.Status == claim.Affirmed) != (row.why == "") {
+			t.Errorf("%s %q, want %q", c.Status, c.Reason, row.why)
+		}
+	}
+}
+
 // TestIssuers: an issuer may come with the certificate, with the roots or with the collateral; one that is nowhere is
 // wanted from where it is published, and one that does not descend from a root is refused.
 func TestIssuers(t *testing.T) {
@@ -394,6 +434,73 @@ func TestIssuers(t *testing.T) {
 	want(t, set, "tpm.structure contradicted malformed")
 }
 
+// TestAKIssuer: the issuer of an attestation key's certificate is wanted as that of an endorsement key's is.
+func TestAKIssuer(t *testing.T) {
+	s := sound(t)
+	roots, err := attest.NewRoots(attest.RootFile{Name: "tpm-mint.pem", Data: s.maker.Root.PEM()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.c.Roots = roots
+	url := "https://pki.example/ca.crt"
+	s.put(tpm.PartEKCertificate, nil)
+	s.put(tpm.PartAKCertificate, s.tpm.AKCertificate(mint.TPMOptions{IssuerURL: url}).DER)
+	set, f := s.appraise()
+	want(t, set, "tpm.ak-bound unknown collateral-missing")
+	if len(f.Needs) != 1 || f.Needs[0].Kind != attest.KindTPMCertificate || f.Needs[0].Source != url {
+		t.Errorf("needs %+v", f.Needs)
+	}
+	s.c.Collateral = []attest.Collateral{{Kind: attest.KindTPMCertificate, Data: s.maker.CA.DER}}
+	set, f = s.appraise()
+	want(t, set, "tpm.ak-bound affirmed certificate")
+	if len(f.Needs) != 0 {
+		t.Errorf("needs %+v", f.Needs)
+	}
+}
+
+// TestIdentity: an endorsement key names the TPM only where the attestation key is bound by it. One that stands beside a
+// key with a tie of its own may be any TPM's.
+func TestIdentity(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*scene)
+		named  bool
+	}{
+		"activated":      {func(*scene) {}, true},
+		"AK certificate": {func(s *scene) { s.put(tpm.PartAKCertificate, s.tpm.AKCertificate(mint.TPMOptions{}).DER) }, false},
+		"named by a TEE": {func(s *scene) {
+			d, _ := tpm.AK(s.comp)
+			s.ties = []tpm.Tie{{AK: d, Value: "tee"}}
+		}, false},
+		"no endorsement key": {func(s *scene) { s.put(tpm.PartEKCertificate, nil) }, false},
+	} {
+		s := sound(t)
+		row.change(s)
+		if _, f := s.appraise(); f.Masked == row.named || (len(f.Identities) == 1) != row.named {
+			t.Errorf("%s: identities %v, masked %v", name, f.Identities, f.Masked)
+		}
+	}
+}
+
+// TestBoot: what is passed on of a boot is what was extended, and a list that is wanted is named.
+func TestBoot(t *testing.T) {
+	s := sound(t)
+	_, f := s.appraise()
+	n := len(f.Boot.Extended)
+	s.tpm.Log.Add(4, eventlog.NoAction, []byte("said"), []byte("said"))
+	s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
+	set, f := s.appraise()
+	if c := set.Find("tpm.event-log", subject); c.Status != claim.Affirmed || len(f.Boot.Extended) != n {
+		t.Errorf("an event that is extended nowhere: %s, %d events, want %d", c.Status, len(f.Boot.Extended), n)
+	}
+	d := canon.Sum(s.part(tpm.PartIMA))
+	s.put(tpm.PartIMA, nil)
+	s.put(tpm.PartIMADigest, d[:])
+	s.c.Collateral = []attest.Collateral{{Kind: attest.KindIMAList, Data: []byte("another list")}}
+	if _, f := s.appraise(); len(f.Needs) != 1 || f.Needs[0].Kind != attest.KindIMAList {
+		t.Errorf("needs %+v", f.Needs)
+	}
+}
+
 // TestMemory: a chain that was proved before gives the same claims, also when its dates have passed since.
 func TestMemory(t *testing.T) {
 	s := sound(t)
@@ -426,18 +533,28 @@ func TestKnownBugs(t *testing.T) {
 		}
 	})
 	t.Run("C04 empty nonce", func(t *testing.T) {
+		for _, asked := range [][]byte{{}, nil, nonce} {
+			s := sound(t)
+			s.asked.ReportData = asked
+			s.retake(nil, s.tpm.PCRs(eventlog.SHA256, boot...))
+			set, _ := s.appraise()
+			want(t, set, "tpm.freshness contradicted no-freshness")
+		}
 		s := sound(t)
-		s.retake(nil, s.tpm.PCRs(eventlog.SHA256, boot...))
-		s.asked.ReportData = []byte{}
+		s.retake(nonce[:1], s.tpm.PCRs(eventlog.SHA256, boot...))
+		s.asked = attest.Asked{ReportData: nonce[:1], Value: "5a"}
 		set, _ := s.appraise()
-		want(t, set, "tpm.freshness contradicted no-freshness")
+		want(t, set, "tpm.freshness affirmed 5a")
 	})
 	t.Run("C06 one PCR digit changed", func(t *testing.T) {
 		s := sound(t)
 		p := s.tpm.PCRs(eventlog.SHA256, boot...)
-		p[4].Value[31] ^= 1
 		s.put(tpm.PartPCRs, tpm.EncodePCRs(p))
 		set, _ := s.appraise()
+		want(t, set, "tpm.pcr-digest affirmed")
+		p[4].Value[31] ^= 1
+		s.put(tpm.PartPCRs, tpm.EncodePCRs(p))
+		set, _ = s.appraise()
 		want(t, set, "tpm.pcr-digest contradicted mismatch")
 		if why := set.Find("tpm.event-log", subject).Reason; !strings.Contains(string(why), "PCR 4") {
 			t.Errorf("no claim names PCR 4: %s", why)
@@ -484,14 +601,19 @@ func TestKnownBugs(t *testing.T) {
 		}
 	})
 	t.Run("G10 two writers", func(t *testing.T) {
-		s := sound(t)
-		s.tpm.Extend(9, []byte("B"))
-		s.tpm.Extend(9, []byte("A"))
-		s.tpm.Log.Add(9, eventlog.IPL, []byte("A"), []byte("A"))
-		s.tpm.Log.Add(9, eventlog.IPL, []byte("B"), []byte("B"))
-		s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
-		set, _ := s.appraise()
-		want(t, set, "tpm.event-log contradicted replay-mismatch")
+		for order, want_ := range map[string]string{"A B": "affirmed", "B A": "contradicted replay-mismatch"} {
+			s := sound(t)
+			for _, e := range strings.Fields(order) {
+				s.tpm.Extend(9, []byte(e))
+			}
+			s.tpm.Log.Add(9, eventlog.IPL, []byte("A"), []byte("A"))
+			s.tpm.Log.Add(9, eventlog.IPL, []byte("B"), []byte("B"))
+			s.retake(nonce, s.tpm.PCRs(eventlog.SHA256, boot...))
+			set, _ := s.appraise()
+			if got := said(set, "tpm.event-log"); !strings.HasPrefix(got, want_) {
+				t.Errorf("extended in the order %s: tpm.event-log is %s, want %s", order, got, want_)
+			}
+		}
 	})
 	t.Run("5000 PCR selections", func(t *testing.T) {
 		for n, status := range map[int]string{5000: "tpm.structure contradicted malformed", 6: "tpm.structure contradicted malformed", 2: "tpm.structure contradicted malformed", 1: "tpm.structure affirmed ecc-p256"} {
@@ -519,6 +641,11 @@ func TestStructureRefuses(t *testing.T) {
 		return b
 	}
 	reversed := tpm.EncodePCRs(s.tpm.PCRs(eventlog.SHA256, 1))
+	var none claim.Set
+	tpm.Appraise(attest.Component{}, subject, &s.c, s.asked, &none)
+	if why := none.Find("tpm.structure", subject).Reason; !strings.Contains(string(why), `no part "quote"`) {
+		t.Errorf("a component of no parts: %q", why)
+	}
 	for name, row := range map[string]struct {
 		part string
 		data []byte
@@ -543,7 +670,14 @@ func TestStructureRefuses(t *testing.T) {
 		"no key":                  {tpm.PartAK, nil, "part 3 is"},
 		"digest of an IMA list":   {tpm.PartIMADigest, make([]byte, 32), `and no part "ima"`},
 		"certificate cut":         {tpm.PartEKCertificate, s.part(tpm.PartEKCertificate)[:80], "does not end where it does"},
+		"AK certificate cut":      {tpm.PartAKCertificate, s.part(tpm.PartEKCertificate)[:80], "does not end where it does"},
+		"endorsement key cut":     {tpm.PartEK, ak[:20], `part "ek": parse TPMT_PUBLIC: cut off`},
 		"part that nobody knows":  {"x", []byte{1}, "part 0 is"},
+		"certificate of a byte":   {tpm.PartEKCertificate, []byte{0x30}, "does not end where it does"},
+		"certificate, endless":    {tpm.PartEKCertificate, []byte{0x30, 0x80, 0, 0}, "does not end where it does"},
+		"certificate, long form":  {tpm.PartEKCertificate, []byte{0x30, 0x82, 1}, "does not end where it does"},
+		"certificate, longer":     {tpm.PartEKCertificate, []byte{0x30, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "does not end where it does"},
+		"certificate, another":    {tpm.PartEKCertificate, []byte{0x31, 0}, "does not end where it does"},
 		"certificate of FFFFFFFF": {tpm.PartEKCertificate, []byte{0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 1}, "does not end where it does"},
 	} {
 		t.Run(name, func(t *testing.T) {

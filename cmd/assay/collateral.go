@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/inputs"
@@ -76,7 +78,17 @@ func serviceNames() string {
 // cacheDefault stands for the store in the user's cache folder.
 const cacheDefault = "default"
 
-// openCache opens the collateral store.
+// existingCache opens a collateral store that is to be read: one that was named has to be there.
+func (a *app) existingCache(dir string) (*collateral.Store, error) {
+	if dir != cacheDefault {
+		if _, err := os.Stat(filepath.Join(dir, "record")); err != nil {
+			return nil, withHint(fmt.Errorf("%s is no collateral store: %w", dir, err), "assay collateral fetch and import make one")
+		}
+	}
+	return a.openCache(dir)
+}
+
+// openCache opens the collateral store, and makes it if need be.
 func (a *app) openCache(dir string) (*collateral.Store, error) {
 	if dir == cacheDefault {
 		home := a.getenv("XDG_CACHE_HOME")
@@ -93,15 +105,21 @@ func (a *app) openCache(dir string) (*collateral.Store, error) {
 
 // fromCache adds what the store has of what judging the evidence wants.
 func (a *app) fromCache(dir string, o *verifier.Opened, c *attest.Case) error {
-	store, err := a.openCache(dir)
+	store, err := a.existingCache(dir)
 	if err != nil {
 		return err
 	}
-	items, err := store.Have(verifier.Appraise(o, *c).Needs, c.At)
+	items, err := store.Have(func(have []attest.Collateral) []attest.Need { return needsOf(o, *c, have) }, c.At)
 	for _, i := range items {
 		c.Collateral = append(c.Collateral, i.Given())
 	}
 	return err
+}
+
+// needsOf names what judging evidence wants beside what the case and the caller have.
+func needsOf(o *verifier.Opened, c attest.Case, have []attest.Collateral) []attest.Need {
+	c.Collateral = append(slices.Clone(c.Collateral), have...)
+	return verifier.Appraise(o, c).Needs
 }
 
 func (f *collateralFlags) check() error {
@@ -115,6 +133,9 @@ func (f *collateralFlags) check() error {
 func (a *app) fetcher(f collateralFlags) (*collateral.Fetcher, error) {
 	if err := f.check(); err != nil {
 		return nil, err
+	}
+	if f.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout %s: want more than nothing", f.timeout)
 	}
 	origins, err := collateral.ParseOrigins(f.baseURLs...)
 	if err != nil {
@@ -198,7 +219,11 @@ func (a *app) collateralFetch(ctx context.Context, files []string, typ, rootsDir
 			return err
 		}
 	}
-	var needs []attest.Need
+	type opened struct {
+		evidence *verifier.Opened
+		judged   attest.Case
+	}
+	var all []opened
 	for _, name := range files {
 		evidence, beside, err := inputs.Evidence(name)
 		if err != nil {
@@ -211,14 +236,22 @@ func (a *app) collateralFetch(ctx context.Context, files []string, typ, rootsDir
 		if o.Fault() != nil {
 			return fmt.Errorf("%s: %w", name, o.Fault())
 		}
-		needs = append(needs, verifier.Appraise(o, attest.Case{Roots: roots, Collateral: beside, At: canon.At(a.now())}).Needs...)
-	}
-	if len(needs) > collateral.MaxNeeds {
-		return fmt.Errorf("%d items are wanted, at most %d at once: name fewer files", len(needs), collateral.MaxNeeds)
+		c := attest.Case{Roots: roots, Collateral: beside, At: canon.At(a.now()), Memory: attest.NewMemory()}
+		for _, said := range verifier.Appraise(o, c).Claims {
+			if strings.HasSuffix(said.ID, ".structure") && said.Status == claim.Contradicted {
+				return fmt.Errorf("%s: %s of %s: %s", name, said.ID, said.Subject, said.Reason)
+			}
+		}
+		all = append(all, opened{o, c})
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	got := fetcher.Collect(ctx, preflightSubject, needs)
+	got := fetcher.Collect(ctx, preflightSubject, func(have []attest.Collateral) (needs []attest.Need) {
+		for _, o := range all {
+			needs = append(needs, needsOf(o.evidence, o.judged, have)...)
+		}
+		return needs
+	})
 	if f.output == "json" {
 		failures := got.Failures
 		if failures == nil {
@@ -268,7 +301,7 @@ func (a *app) listCache(f collateralFlags) ([]collateral.Item, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	store, err := a.openCache(f.cache)
+	store, err := a.existingCache(f.cache)
 	if err != nil {
 		return nil, err
 	}
@@ -306,6 +339,9 @@ func (a *app) collateralCalendar(asOf string, soon time.Duration, f collateralFl
 		if at, err = canon.ParseTime(asOf); err != nil {
 			return fmt.Errorf("--as-of: %w", err)
 		}
+	}
+	if soon < 0 {
+		return fmt.Errorf("--soon %s: want a time before the end, not behind it", soon)
 	}
 	items, err := a.listCache(f)
 	if err != nil {
@@ -357,7 +393,7 @@ is published, 1 something is not, 3 a vendor could not be asked.`,
 	fl.StringVar(&p.chip, "chip", "", "SEV-SNP: CHIP_ID in `HEX`")
 	fl.StringVar(&p.tcb, "tcb", "", "SEV-SNP: the new TCB as claims have it, such as 'bl=4 tee=0 snp=24 ucode=219'")
 	fl.StringVar(&p.fmspc, "fmspc", "", "TDX: FMSPC of the platform family in `HEX`")
-	fl.StringVar(&p.gpu, "gpu", "hopper", "NVIDIA: architecture of the driver's GPU, hopper or blackwell")
+	fl.StringVar(&p.gpu, "gpu", "", "NVIDIA: architecture of the driver's GPU, hopper or blackwell (default: hopper)")
 	fl.StringVar(&p.driver, "driver", "", "NVIDIA: the new driver's `VERSION`")
 	fl.StringVar(&p.board, "board", "", "NVIDIA: project, project SKU and chip SKU, such as G520_0280_895")
 	fl.StringVar(&p.vbios, "vbios", "", "NVIDIA: the new VBIOS `VERSION` of the board")
@@ -389,8 +425,11 @@ func (p preflightFlags) needs() (needs []attest.Need, err error) {
 		}
 		add(collateral.NeedTCBInfo(fmspc))
 	}
-	if p.driver != "" {
-		add(collateral.NeedDriverRIM(p.gpu, p.driver))
+	switch {
+	case p.driver != "":
+		add(collateral.NeedDriverRIM(cmp.Or(p.gpu, "hopper"), p.driver))
+	case p.gpu != "":
+		return nil, errors.New("--gpu says what GPU a --driver is for, and none is named")
 	}
 	if p.vbios != "" || p.board != "" {
 		add(collateral.NeedVBIOSRIM(p.board, p.vbios))
@@ -505,7 +544,7 @@ func (a *app) collateralImport(files []string, f collateralFlags) error {
 	for _, name := range files {
 		got, err := a.importFile(store, name)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 		items = append(items, got...)
 	}
@@ -534,9 +573,12 @@ func (a *app) importFile(store *collateral.Store, name string) (items []collater
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular() || info.Size() > maxSetFile:
-			return nil, fmt.Errorf("want a plain file of at most %d bytes", maxSetFile)
+			return nil, fmt.Errorf("%s: want a plain file of at most %d bytes", name, maxSetFile)
 		}
-		return store.Import(file, info.Size())
+		if items, err = store.Import(file, info.Size()); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return items, nil
 	}
 	given, err := inputs.Collateral(name)
 	if err != nil {
@@ -545,12 +587,12 @@ func (a *app) importFile(store *collateral.Store, name string) (items []collater
 	for _, item := range given {
 		sources, err := collateral.SourcesOf(item)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for _, source := range sources {
 			i, err := store.Put(ledger.Collateral{Type: ledger.CollateralType, Kind: item.Kind, Data: item.Digest(), Source: source, Fetched: canon.At(a.now())}, item.Data)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			items = append(items, i)
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/internal/vectors"
-	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/collateral/fake"
 )
 
@@ -32,6 +31,20 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			vendors := fake.New(time.Now) // commands have the machine's clock
 			vendors.AddPlatform(mint.NewIntel().IntelPlatform("host"))
+			gpu := mint.NewNVIDIA().Device("GH100", "one")
+			vendors.AddDevice(gpu)
+			roots, err := filepath.Abs("../../testvectors/roots")
+			if err != nil {
+				return err
+			}
+			env.Setenv("ROOTS", roots)
+			file, err := json.Marshal([]map[string]any{{"arch": "HOPPER", "evidence": gpu.Answer([32]byte{1}), "certificate": gpu.PEM()}})
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "gpu.json"), file, 0o644); err != nil {
+				return err
+			}
 			server := httptest.NewServer(vendors)
 			env.Defer(server.Close)
 			env.Setenv("VENDORS", server.URL)
@@ -88,9 +101,6 @@ func TestManifest(t *testing.T) {
 	codes := map[string]int{"accept": 0, "reject": 1, "undecided": 3}
 	ran := 0
 	for _, c := range manifest.Cases {
-		if !slices.Contains(verifier.Types(), c.Kind) {
-			continue // formats of later parts
-		}
 		ran++
 		t.Run(c.ID, func(t *testing.T) {
 			args := []string{"verify", "-o", "json", "--type", c.Kind, "--policy", c.Policy, "--as-of", c.AsOf}
@@ -130,8 +140,8 @@ func TestManifest(t *testing.T) {
 			}
 		})
 	}
-	if ran == 0 {
-		t.Fatal("the manifest has no case of a kind that this build reads")
+	if ran < 50 {
+		t.Fatalf("the manifest has %d cases, want 50 at least", ran)
 	}
 }
 

@@ -243,6 +243,7 @@ func (s *shelf) tdTwins() {
 	s.tdxTwin("debug", "ATTRIBUTES.DEBUG: the host reads the TD's memory.", fields(func(q *tdx.Quote) { q.TDAttributes |= tdx.AttributeDebug }), accept, reject, "tdx.debug-off contradicted enabled")
 	s.tdxTwin("seam-signer", "MRSIGNERSEAM is not zero: not Intel's module.", fields(func(q *tdx.Quote) { q.MRSIGNERSEAM[47] = 1 }),
 		accept, reject, "tdx.seam contradicted mismatch", "tdx.module-identity contradicted mismatch")
+	s.tdxTwin("seam-other", "A build of the TDX module that nobody listed, of an identity and SVN that Intel lists.", fields(func(q *tdx.Quote) { q.MRSEAM[0] ^= 1 }), accept, accept, "tdx.seam affirmed")
 	s.tdxTwin("seam-attributes", "SEAMATTRIBUTES: not a production module.", fields(func(q *tdx.Quote) { q.SEAMAttributes = 1 << 63 }),
 		accept, reject, "tdx.seam contradicted enabled", "tdx.module-identity contradicted mismatch")
 	s.tdxTwin("servicetd", "A service TD is bound, which may move the TD.", fields(func(q *tdx.Quote) { q.MRSERVICETD[0] = 1 }), accept, reject, "tdx.servicetd contradicted enabled")

@@ -193,6 +193,20 @@ func (s *shelf) tpmTwins() {
 		b, _ := c.Part(tpm.PartEventLog)
 		put(c, tpm.PartEventLog, b[:len(b)-1])
 	}), accept, "tpm.event-log contradicted malformed", "guest.measured unknown evidence-missing")
+	s.tpmTwin("log-empty", "A boot log of no bytes, as some clouds' kernels give it out.", parts(func(_ *scene, c *attest.Component) { put(c, tpm.PartEventLog, []byte{}) }),
+		accept, "tpm.event-log unknown evidence-missing", "guest.measured unknown evidence-missing")
+	s.tpmTwin("log-swapped", "Two writers: the log has their events in another order than the register. It is not reordered to fit.", after(func(m *machine) {
+		a, b := []byte("A"), []byte("B")
+		m.Extend(9, b)
+		m.Extend(9, a)
+		m.Log.Add(9, eventlog.IPL, a, a)
+		m.Log.Add(9, eventlog.IPL, b, b)
+	}), accept, "tpm.event-log contradicted replay-mismatch", "guest.measured unknown evidence-missing")
+	s.tpmTwin("no-action-extended", "PCR 0 holds an event of type EV_NO_ACTION, which no firmware extends.", after(func(m *machine) { m.Measure(0, eventlog.NoAction, []byte("x"), nil) }),
+		accept, "tpm.event-log contradicted replay-mismatch", "guest.measured unknown evidence-missing")
+	s.tpmTwin("late-launch", "PCR 17, which nothing extended, starts from FF.", func(sc *scene) {
+		sc.tpm.registers = append(slices.Clone(quotedRegisters), 17)
+	}, accept, "tpm.event-log affirmed pcr:0 pcr:1 pcr:14 pcr:17 pcr:2 pcr:3 pcr:4 pcr:5 pcr:6 pcr:7 pcr:8 pcr:9 secure-boot:on", "tpm.selection affirmed")
 	s.tpmTwin("unlogged", "PCR 14 holds what the log knows nothing of.", after(func(m *machine) { m.Extend(14, []byte("x")) }),
 		accept, "tpm.event-log contradicted unlogged", "guest.measured unknown evidence-missing")
 	s.tpmTwin("register-unquoted", "PCR 7, of secure boot, was left out of the quote.", func(sc *scene) {

@@ -8,6 +8,7 @@
 //
 //	data/SHA256                the bytes
 //	record/KEY/SHA256.json     the record (assay/collateral/v1): kind, digest, source, fetched; KEY is a hash of kind and source
+//	lock/KEY                   held by the process that asks for the items of KEY; empty
 //
 // A record is written after its bytes, each as one rename: a crash leaves bytes that no record names, never the reverse.
 // Several processes may share a folder. Items are never changed and never deleted: what lapsed stays, for who judges as of
@@ -16,7 +17,7 @@
 // [Fetcher] turns what an appraisal wants ([attest.Need]) into requests to vendors. Where it asks is settled by the kind
 // and by settings; of a need's source it takes the path alone, and only in the vendor's own form, so that no evidence
 // chooses an address. A need whose source the evidence itself names is not asked for. Equal requests that are under way at
-// one time are one request; answers are kept, refusals remembered for a while; a vendor's delays are honoured, and no
+// one time are one request, of all processes that share a folder; answers are kept, refusals remembered for a while; a vendor's delays are honoured, and no
 // subject can spend the budget of the others.
 //
 // Nothing here verifies a signature: the rooms of the formats do, at each appraisal, under the roots of that appraisal. What
@@ -31,6 +32,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -63,15 +65,65 @@ func newItem(record ledger.Collateral, data []byte) (Item, error) {
 	if i.Facts, err = Describe(i.Given()); err != nil {
 		return i, err
 	}
-	silent := record.Kind == attest.KindNVIDIARIM || record.Kind == attest.KindNVIDIAOCSP
-	if !silent && !slices.Contains(i.Facts.Sources, record.Source) {
-		return i, fmt.Errorf("it is another item than was asked for: one of %q", i.Facts.Sources)
+	switch record.Kind {
+	case attest.KindNVIDIARIM:
+		err = i.Facts.manifestAt(record.Source)
+	case attest.KindNVIDIAOCSP:
+		err = i.Facts.answerTo(record.Source)
+	default:
+		if !slices.Contains(i.Facts.Sources, record.Source) {
+			err = fmt.Errorf("one of %q", i.Facts.Sources)
+		}
+	}
+	if err != nil {
+		return i, fmt.Errorf("it is another item than was asked for: %w", err)
 	}
 	return i, nil
 }
 
+// manifestAt compares what a manifest says of itself with the id in its source. The board, which the id of a VBIOS's has, it
+// does not say.
+func (f Facts) manifestAt(source string) error {
+	id := source[strings.LastIndex(source, "/")+1:]
+	version, edition := f.version, "GPU"
+	if !strings.Contains(id, "_DRIVER_") {
+		version = strings.ToUpper(strings.ReplaceAll(version, ".", ""))
+	}
+	if strings.HasPrefix(id, "NV_SWITCH_") {
+		edition = "SWITCH"
+	}
+	if f.edition != edition || !strings.HasSuffix(id, "_"+version) {
+		return fmt.Errorf("a manifest of edition %s and version %s", attest.Printable(f.edition), attest.Printable(f.version))
+	}
+	return nil
+}
+
+// answerTo compares an answer of an OCSP responder with the request in its source by the certificate's serial number; the
+// issuer's hashes are for the format's room, which knows the issuer.
+func (f Facts) answerTo(source string) error {
+	r, err := requestFor(attest.Need{Kind: attest.KindNVIDIAOCSP, Source: source})
+	if err != nil {
+		return err
+	}
+	asked, err := ocsp.ParseRequest(r.body)
+	if err != nil {
+		panic("collateral: internal error: a request parses once and not twice")
+	}
+	if f.serial.Cmp(asked.SerialNumber) != 0 {
+		return fmt.Errorf("it speaks of the serial number %x", f.serial)
+	}
+	return nil
+}
+
 // Given returns the item as an appraisal takes it.
 func (i Item) Given() attest.Collateral { return attest.Collateral{Kind: i.Record.Kind, Data: i.Data} }
+
+func given(items []Item) (out []attest.Collateral) {
+	for _, i := range items {
+		out = append(out, i.Given())
+	}
+	return out
+}
 
 // ValidAt reports whether the item's own dates include a moment.
 func (i Item) ValidAt(at canon.Time) bool {
@@ -82,6 +134,9 @@ func (i Item) ValidAt(at canon.Time) bool {
 type Facts struct {
 	Sources []string      // where its vendor publishes it; empty: it does not say
 	Window  attest.Window // in which its signed dates let it speak
+
+	version, edition string   // of a manifest
+	serial           *big.Int // of the certificate that an answer of an OCSP responder speaks of
 }
 
 // Describe reads what an item says of itself. An item that does not parse, or has no end, is refused.
@@ -201,7 +256,8 @@ func describeSigned(item attest.Collateral) (f Facts, err error) {
 	}
 }
 
-// describeRIM reads the dates of the certificates in a manifest, which are all that bounds it: its text has none.
+// describeRIM reads what a manifest is of, and the dates of the certificates in it, which are all that bounds it: its text
+// has none.
 func describeRIM(data []byte) (f Facts, err error) {
 	if len(data) > MaxRIM {
 		return f, fmt.Errorf("%d bytes, at most %d", len(data), MaxRIM)
@@ -214,6 +270,16 @@ func describeRIM(data []byte) (f Facts, err error) {
 			break // whether the rest is well formed is the format's room's to say
 		}
 		start, ok := t.(xml.StartElement)
+		if ok && start.Name.Local == "Meta" {
+			for _, a := range start.Attr {
+				switch a.Name.Local {
+				case "colloquialVersion":
+					f.version = a.Value
+				case "edition":
+					f.edition = a.Value
+				}
+			}
+		}
 		if !ok || start.Name.Local != "X509Certificate" {
 			continue
 		}
@@ -250,6 +316,7 @@ func describeOCSP(der []byte) (f Facts, err error) {
 		return f, err
 	}
 	f.Window = attest.Window{From: canon.At(r.ThisUpdate), Until: canon.At(r.NextUpdate), First: "thisUpdate", Last: "nextUpdate"}
+	f.serial = r.SerialNumber
 	return f, nil
 }
 

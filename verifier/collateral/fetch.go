@@ -33,6 +33,7 @@ type Fetcher struct {
 	now     func() time.Time
 	sleep   func(context.Context, time.Duration) error
 	http    *http.Client
+	timeout time.Duration // of one request
 
 	mu       sync.Mutex
 	calls    map[string]*call // under way, by source
@@ -65,6 +66,7 @@ const (
 	Refused      = "refused"       // the vendor's answer is not used: another item, lapsed, of the future, no item at all
 	Busy         = "busy"          // the vendor's delay, or our own budget, leaves no room now
 	Unreachable  = "unreachable"   // no answer
+	TooMany      = "too-many"      // more is wanted than one call collects
 )
 
 // Failure says why an item is not at hand.
@@ -84,7 +86,7 @@ func (f *Failure) Passing() bool { return f.Code == Busy || f.Code == Unreachabl
 // NewFetcher returns a fetcher.
 func NewFetcher(c Config) *Fetcher {
 	return &Fetcher{
-		store: c.Store, origins: c.Origins, only: c.Only, now: c.Now, sleep: c.Sleep,
+		store: c.Store, origins: c.Origins, only: c.Only, now: c.Now, sleep: c.Sleep, timeout: RequestTimeout,
 		http: &http.Client{
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.TLS, ForceAttemptHTTP2: true,
@@ -125,16 +127,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // Collected is what came of needs.
 type Collected struct {
 	Items    []Item
-	Failures []Failure // one for each need that got nothing, in the order of the needs
+	Failures []Failure // one for each item that did not come, in the order of the needs
 }
 
 // Given returns the items as an appraisal takes them.
-func (c Collected) Given() (out []attest.Collateral) {
-	for _, i := range c.Items {
-		out = append(out, i.Given())
-	}
-	return out
-}
+func (c Collected) Given() []attest.Collateral { return given(c.Items) }
 
 // Retry returns when asking again for what is missing may help, or zero where it will not soon.
 func (c Collected) Retry() (at canon.Time) {
@@ -146,9 +143,35 @@ func (c Collected) Retry() (at canon.Time) {
 	return at
 }
 
-// Collect gets what needs name, for a subject whose budget it is. The context's deadline bounds all waiting.
-func (f *Fetcher) Collect(ctx context.Context, subject string, needs []attest.Need) Collected {
-	needs = needs[:min(len(needs), MaxNeeds)]
+// Collect gets what judging something wants, for a subject whose budget it is. wanted names it, given what is at hand; it is
+// asked again with what came, since some needs show only then: whether the signer of a manifest is revoked can be asked
+// when the manifest is there. The context's deadline bounds all waiting.
+func (f *Fetcher) Collect(ctx context.Context, subject string, wanted func(have []attest.Collateral) []attest.Need) (c Collected) {
+	asked := map[string]bool{}
+	for {
+		var needs []attest.Need
+		var left *attest.Need
+		for _, n := range wanted(c.Given()) {
+			switch k := key(n.Kind, n.Source); {
+			case asked[k]:
+			case len(asked) == MaxNeeds:
+				left = &n
+			default:
+				asked[k] = true
+				needs = append(needs, n)
+			}
+		}
+		if len(needs) == 0 {
+			if left != nil {
+				c.Failures = append(c.Failures, Failure{Code: TooMany, Kind: left.Kind, Source: left.Source, Why: fmt.Sprintf("more than %d items are wanted at once", MaxNeeds)})
+			}
+			return c
+		}
+		f.collect(ctx, subject, needs, &c)
+	}
+}
+
+func (f *Fetcher) collect(ctx context.Context, subject string, needs []attest.Need, c *Collected) {
 	items, failures := make([]Item, len(needs)), make([]*Failure, len(needs))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxAtOnce)
@@ -160,7 +183,6 @@ func (f *Fetcher) Collect(ctx context.Context, subject string, needs []attest.Ne
 		})
 	}
 	wg.Wait()
-	var c Collected
 	for n := range needs {
 		if failures[n] != nil {
 			c.Failures = append(c.Failures, *failures[n])
@@ -168,7 +190,6 @@ func (f *Fetcher) Collect(ctx context.Context, subject string, needs []attest.Ne
 			c.Items = append(c.Items, items[n])
 		}
 	}
-	return c
 }
 
 // Get returns the item that a need names: from the store while it is fresh, else from its vendor. Where the vendor gives
@@ -183,7 +204,7 @@ func (f *Fetcher) Get(ctx context.Context, subject string, need attest.Need) (It
 	if err != nil {
 		return Item{}, r.failed(Unreachable, 0, "%v", err)
 	}
-	if age := now.Sub(held.Record.Fetched.Time()); ok && (r.fresh == 0 || age >= 0 && age < r.fresh) {
+	if ok && r.suffices(held, now) {
 		return held, nil
 	}
 	r.patient = !ok
@@ -198,6 +219,12 @@ func (f *Fetcher) Get(ctx context.Context, subject string, need attest.Need) (It
 		return held, nil
 	}
 	return got, failure
+}
+
+// suffices reports whether an item that may still speak is so new that no newer one is asked for.
+func (r request) suffices(held Item, now time.Time) bool {
+	age := now.Sub(held.Record.Fetched.Time())
+	return r.fresh == 0 || age >= 0 && age < r.fresh
 }
 
 // failed makes a failure of a request; retry zero: not known.
@@ -278,13 +305,7 @@ func (f *Fetcher) budgetOf(m map[string]*budget, name string, now time.Time) *bu
 // run fetches one item and tells all who wait.
 func (f *Fetcher) run(ctx context.Context, r request, c *call) {
 	defer c.cancel()
-	item, failure := f.fetch(ctx, r)
-	if failure == nil {
-		var err error
-		if item, err = f.store.Put(item.Record, item.Data); err != nil {
-			failure = r.failed(Unreachable, canon.At(f.now())+1, "%v", err)
-		}
-	}
+	item, failure := f.fetchAlone(ctx, r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if failure != nil && !failure.Passing() {
@@ -295,6 +316,32 @@ func (f *Fetcher) run(ctx context.Context, r request, c *call) {
 		delete(f.calls, r.source)
 	}
 	close(c.done)
+}
+
+// fetchAlone fetches an item and keeps it, unless another process that shares the store did meanwhile.
+func (f *Fetcher) fetchAlone(ctx context.Context, r request) (Item, *Failure) {
+	failed := func(err error) *Failure { return r.failed(Unreachable, canon.At(f.now())+1, "%v", err) }
+	unlock, err := f.store.lock(ctx, key(r.kind, r.source))
+	if err != nil {
+		return Item{}, failed(err)
+	}
+	defer unlock()
+	now := f.now()
+	held, ok, err := f.store.Newest(r.kind, r.source, canon.At(now))
+	switch {
+	case err != nil:
+		return Item{}, failed(err)
+	case ok && r.suffices(held, now):
+		return held, nil
+	}
+	item, failure := f.fetch(ctx, r)
+	if failure != nil {
+		return item, failure
+	}
+	if item, err = f.store.Put(item.Record, item.Data); err != nil {
+		return item, failed(err)
+	}
+	return item, nil
 }
 
 // remember keeps a refusal; the mutex is held.
@@ -381,10 +428,12 @@ func (f *Fetcher) fetch(ctx context.Context, r request) (Item, *Failure) {
 		switch {
 		case failure == nil || !failure.Passing():
 			return item, failure
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			failure.Retry = f.pause(r, OutageLife)
-			return Item{}, failure
-		case ctx.Err() != nil: // nobody waits any more; that is no fault of the service
+		case ctx.Err() != nil:
+			// Where nobody waits any more, that is no fault of the service, unless they waited to the end: who waits and the
+			// call end at one moment, and either may be noticed first.
+			if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+				failure.Retry = f.pause(r, OutageLife)
+			}
 			return Item{}, failure
 		}
 		last = failure
@@ -407,6 +456,9 @@ func (f *Fetcher) origin(s Service) string {
 
 // reason puts an error of the HTTP client into words that do not repeat the address.
 func reason(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err

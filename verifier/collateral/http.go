@@ -14,7 +14,7 @@ import (
 
 // once sends one request. delay is what the service asked for before the next; zero: it did not say.
 func (f *Fetcher) once(ctx context.Context, r request) (item Item, failure *Failure, delay time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	method := http.MethodGet
 	if r.body != nil {

@@ -96,6 +96,11 @@ func crl(line sevsnp.Line) attest.Need {
 	return attest.Need{Kind: attest.KindAMDCRL, Source: sevsnp.CRLSource(line, sevsnp.SigningVCEK)}
 }
 
+// wants names the same, whatever is at hand.
+func wants(needs ...attest.Need) func([]attest.Collateral) []attest.Need {
+	return func([]attest.Collateral) []attest.Need { return needs }
+}
+
 // wantGot fails unless there is an item.
 func wantGot(t testing.TB, i collateral.Item, f *collateral.Failure) {
 	t.Helper()

@@ -191,8 +191,6 @@ func (r request) unpack(header http.Header, body []byte) (attest.Collateral, err
 		return tdx.NewSigned(r.kind, header.Get("SGX-Enclave-Identity-Issuer-Chain"), body)
 	case attest.KindNVIDIARIM:
 		return r.unpackRIM(body)
-	case attest.KindNVIDIAOCSP:
-		return r.unpackOCSP(body)
 	}
 	return attest.Collateral{Kind: r.kind, Data: body}, nil
 }
@@ -217,23 +215,6 @@ func (r request) unpackRIM(body []byte) (attest.Collateral, error) {
 		return attest.Collateral{}, errors.New("the manifest is not the bytes that its digest names")
 	}
 	return attest.Collateral{Kind: r.kind, Data: a.RIM}, nil
-}
-
-// unpackOCSP compares the answer with the question by the certificate's serial number; the issuer's hashes are for the
-// format's room, which knows the issuer.
-func (r request) unpackOCSP(body []byte) (attest.Collateral, error) {
-	asked, err := ocsp.ParseRequest(r.body)
-	if err != nil {
-		panic("collateral: internal error: a request parses once and not twice")
-	}
-	got, err := parseOCSP(body)
-	if err != nil {
-		return attest.Collateral{}, err
-	}
-	if got.SerialNumber.Cmp(asked.SerialNumber) != 0 {
-		return attest.Collateral{}, fmt.Errorf("it is another item than was asked for: it speaks of the serial number %x", got.SerialNumber)
-	}
-	return attest.Collateral{Kind: r.kind, Data: body}, nil
 }
 
 // SourcesOf finds where the vendor publishes an item that came without its source, by what the item says of itself.

@@ -22,11 +22,12 @@ const (
 	dataDir   = "data"
 	recordDir = "record"
 	recordExt = ".json"
+	lockDir   = "lock"
 )
 
 // OpenStore opens a folder, and makes it if need be.
 func OpenStore(dir string) (*Store, error) {
-	for _, d := range []string{dataDir, recordDir} {
+	for _, d := range []string{dataDir, recordDir, lockDir} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, fmt.Errorf("collateral store: %w", err)
 		}
@@ -173,19 +174,28 @@ func compareItems(a, b Item) int {
 		cmp.Compare(a.Record.Fetched, b.Record.Fetched), slices.Compare(a.Record.Data[:], b.Record.Data[:]))
 }
 
-// Have returns, for needs, the items at hand that may speak at a moment. It asks nobody.
-func (s *Store) Have(needs []attest.Need, at canon.Time) (items []Item, err error) {
-	for _, n := range needs {
-		if n.Source == "" {
-			continue
+// Have returns what is at hand, and may speak at a moment, of what judging something wants. As for [Fetcher.Collect], wanted
+// is asked again with what was found. It asks nobody.
+func (s *Store) Have(wanted func(have []attest.Collateral) []attest.Need, at canon.Time) (items []Item, err error) {
+	looked := map[string]bool{}
+	for {
+		found := false
+		for _, n := range wanted(given(items)) {
+			k := key(n.Kind, n.Source)
+			if looked[k] || len(looked) == MaxNeeds {
+				continue
+			}
+			looked[k] = true
+			i, ok, err := s.Newest(n.Kind, n.Source, at)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !slices.ContainsFunc(items, func(o Item) bool { return o.Record.Data == i.Record.Data }) {
+				items, found = append(items, i), true
+			}
 		}
-		i, ok, err := s.Newest(n.Kind, n.Source, at)
-		if err != nil {
-			return nil, err
-		}
-		if ok && !slices.ContainsFunc(items, func(o Item) bool { return o.Record.Data == i.Record.Data }) {
-			items = append(items, i)
+		if !found {
+			return items, nil
 		}
 	}
-	return items, nil
 }

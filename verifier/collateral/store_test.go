@@ -49,7 +49,7 @@ func TestAirGap(t *testing.T) {
 	if !bytes.Equal(export(t, far), set) {
 		t.Error("the same items give another file")
 	}
-	have, err := far.Have([]attest.Need{milanVCEK(t), crl(sevsnp.Turin), crl(sevsnp.Genoa)}, canon.At(begin))
+	have, err := far.Have(wants(milanVCEK(t), crl(sevsnp.Turin), crl(sevsnp.Genoa)), canon.At(begin))
 	must(t, err)
 	if len(have) != 2 {
 		t.Errorf("%d items for a certificate, a list and a list that is not there, want 2", len(have))

@@ -432,6 +432,7 @@ func TestTrusteeRefusals(t *testing.T) {
 		{"25 registers", replace(`"pcrs":[`, `"pcrs":["`+strings.Repeat("00", 32)+`",`), "more than 24 items"},
 		{"23 registers", replace(`"pcrs":["`+file[strings.Index(file, `"pcrs":["`)+9:][:64]+`",`, `"pcrs":[`), "ends before register"},
 		{"VCEK and TDX quote", replace(`"version":2`, `"td_quote":"AA==","version":2`), "a VCEK and a TDX quote"},
+		{"a quote too long", replace(`"signature":"`, `"signature":"`+strings.Repeat("00", 1<<10)), "bytes, at most 1024"},
 		{"two certificates", replace(`"vcek":"`, `"vcek":"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`), "want bytes"},
 	} {
 		if _, err := azure.Read([]byte(row.file)); err == nil || !strings.Contains(err.Error(), row.want) {

@@ -2,9 +2,9 @@
 // and OCSP responder, all in one handler, since their paths differ. They answer as the vendors do, with collateral minted
 // under test roots for the moment of the request, and misbehave when told to.
 //
-//	AMD     /vcek/v1/LINE/CHIP?…SPL=…  /vcek/v1/LINE/cert_chain  /{vcek,vlek}/v1/LINE/crl     every chip, every TCB
+//	AMD     /vcek/v1/LINE/CHIP?…SPL=…  /{vcek,vlek}/v1/LINE/crl     every chip, every TCB
 //	Intel   /tdx/certification/v4/{tcb?fmspc=…,qe/identity}  /sgx/certification/v4/pckcrl?…  /IntelSGXRootCA.der
-//	NVIDIA  /v1/rim/ID (what [Vendors.PublishRIM] published)  POST / (every certificate is good)
+//	NVIDIA  /v1/rim/ID  POST /     what devices of [Vendors.AddDevice] are judged with, and of others what is published here
 //
 // Whoever trusts their roots trusts keys that are public.
 package fake
@@ -12,6 +12,7 @@ package fake
 import (
 	"crypto"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -26,7 +27,9 @@ import (
 
 	"golang.org/x/crypto/ocsp"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/attest/nvidia"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/verifier/collateral"
@@ -36,13 +39,16 @@ import (
 type Vendors struct {
 	now   func() time.Time
 	intel *mint.Intel
+	nv    *mint.NVIDIA
 
 	mu       sync.Mutex
 	amd      map[sevsnp.Line]*mint.AMD
 	host     []mint.IntelPlatform
-	rims     map[string][]byte
-	signer   crypto.Signer     // of OCSP answers; nil: the responder is out of order
-	issuer   *x509.Certificate // of the signer
+	minted   map[string]mint.Manifest    // of devices, by id
+	known    map[string]mint.Certificate // that the responder knows, by the source of its answer
+	rims     map[string][]byte           // of others, by id
+	signer   crypto.Signer               // of OCSP answers about certificates that are not known; nil: none are given
+	issuer   *x509.Certificate           // of the signer
 	planned  []*plan
 	requests []string
 }
@@ -77,7 +83,10 @@ type plan struct {
 
 // New returns services that mint for the moment that now gives.
 func New(now func() time.Time) *Vendors {
-	return &Vendors{now: now, amd: map[sevsnp.Line]*mint.AMD{}, intel: mint.NewIntel(), rims: map[string][]byte{}}
+	return &Vendors{
+		now: now, amd: map[sevsnp.Line]*mint.AMD{}, intel: mint.NewIntel(), nv: mint.NewNVIDIA(),
+		minted: map[string]mint.Manifest{}, known: map[string]mint.Certificate{}, rims: map[string][]byte{},
+	}
 }
 
 // line returns AMD's hierarchy of a product line. Minting one costs several RSA signatures.
@@ -106,6 +115,30 @@ func (v *Vendors) AddPlatform(p mint.IntelPlatform) {
 	v.host = append(v.host, p)
 }
 
+// AddDevice makes NVIDIA publish the manifests of a device's firmware, and its responder know the certificates of both.
+func (v *Vendors) AddDevice(d *mint.NVIDIADevice) {
+	roots, err := attest.NewRoots(v.nv.Roots()...)
+	if err != nil {
+		panic(fmt.Sprintf("fake: internal error: %v", err))
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	know := func(chain []mint.Certificate) {
+		for i, c := range chain[:len(chain)-1] {
+			v.known[nvidia.OCSPURL(c.X509(), chain[i+1].X509())] = c
+		}
+	}
+	know(d.Chain[1:])
+	for _, n := range nvidia.Needs(d.Component("device", [nvidia.NonceSize]byte{}), "device", roots) {
+		for _, m := range d.Manifests() {
+			if n.Kind == attest.KindNVIDIARIM && strings.HasSuffix(n.Why, " "+m.Version) {
+				v.minted[n.Source[strings.LastIndex(n.Source, "/")+1:]] = m
+				know(v.nv.ManifestChain(m))
+			}
+		}
+	}
+}
+
 // PublishRIM publishes a manifest.
 func (v *Vendors) PublishRIM(id string, rim []byte) {
 	v.mu.Lock()
@@ -113,7 +146,7 @@ func (v *Vendors) PublishRIM(id string, rim []byte) {
 	v.rims[id] = rim
 }
 
-// AnswerOCSP lets the responder answer: the issuer of certificates signs itself.
+// AnswerOCSP lets the responder say of certificates that it does not know that they are good: their issuer signs itself.
 func (v *Vendors) AnswerOCSP(issuer *x509.Certificate, key crypto.Signer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -180,6 +213,7 @@ func (v *Vendors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	case Slow:
+		_, _ = io.Copy(io.Discard, r.Body) // that the client hangs up shows only behind its question
 		<-r.Context().Done()
 		return
 	case Oversized:
@@ -225,7 +259,7 @@ func (v *Vendors) find(r *http.Request, fault Fault) (a answer, ok bool) {
 	case len(path) == 4 && path[1] == "v1" && slices.Contains(sevsnp.Lines(), sevsnp.Line(path[2])):
 		return v.amdItem(r, path, fault, issued, next)
 	case strings.HasPrefix(r.URL.Path, "/v1/rim/"):
-		return v.rim(path[2], fault)
+		return v.rim(path[2], fault, issued)
 	}
 	return v.intelItem(r, fault, issued, next)
 }
@@ -238,11 +272,8 @@ func (v *Vendors) amdItem(r *http.Request, path []string, fault Fault, issued, n
 		}
 	}
 	amd := v.line(line)
-	switch path[3] {
-	case "crl":
+	if path[3] == "crl" {
 		return answer{body: amd.CRL(issued, next)}, true
-	case "cert_chain":
-		return answer{body: append(amd.ASK.PEM(), amd.ARK.PEM()...)}, true
 	}
 	chip, err := hex.DecodeString(path[3])
 	if err != nil || path[0] != "vcek" || len(chip) > len(mint.ChipID{}) {
@@ -314,15 +345,26 @@ func (v *Vendors) intelItem(r *http.Request, fault Fault, issued, next time.Time
 	return a, false
 }
 
-func (v *Vendors) rim(id string, fault Fault) (a answer, ok bool) {
+func (v *Vendors) rim(id string, fault Fault, issued time.Time) (a answer, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	rim, ok := v.rims[id]
+	if m, minted := v.minted[id]; minted {
+		ok = true
+		switch fault {
+		case OtherItem:
+			m.Version = "1" + m.Version
+		case Lapsed: // its dates are those of its signer, who signs for two years
+			m.NotBefore = v.now().Add(-time.Hour).AddDate(-2, 0, 0)
+		case Future:
+			m.NotBefore = issued
+		}
+		rim = v.nv.Sign(m).Data
+	} else if fault == OtherItem {
+		id += "_OTHER"
+	}
 	if !ok {
 		return a, false
-	}
-	if fault == OtherItem {
-		id += "_OTHER"
 	}
 	body, err := json.Marshal(map[string]any{
 		"id": id, "rim": rim, "sha256": canon.Sum(rim), "rim_format": "TCG", "request_id": "fake", "last_updated": v.now().UTC().Format(time.RFC3339),
@@ -337,11 +379,22 @@ func (v *Vendors) ocsp(r *http.Request, fault Fault, issued, next time.Time) (a 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	der, err := io.ReadAll(io.LimitReader(r.Body, collateral.MaxOCSP))
-	if err != nil || v.signer == nil {
+	if err != nil {
 		return a, false
 	}
+	if c, ok := v.known[sourceOf(der)]; ok {
+		if fault == OtherItem {
+			for _, other := range v.known {
+				if other.X509().SerialNumber.Cmp(c.X509().SerialNumber) != 0 {
+					c = other
+					break
+				}
+			}
+		}
+		return ocspAnswer(v.nv.Answer(c, mint.OCSP{This: issued, Next: next}).Data), true
+	}
 	q, err := ocsp.ParseRequest(der)
-	if err != nil {
+	if err != nil || v.signer == nil {
 		return a, false
 	}
 	serial := q.SerialNumber
@@ -352,5 +405,14 @@ func (v *Vendors) ocsp(r *http.Request, fault Fault, issued, next time.Time) (a 
 	if err != nil {
 		panic(fmt.Sprintf("fake: internal error: %v", err))
 	}
-	return answer{map[string]string{"Content-Type": "application/ocsp-response"}, body}, true
+	return ocspAnswer(body), true
+}
+
+// sourceOf is the source of the answer to a request (RFC 6960, appendix A.1).
+func sourceOf(request []byte) string {
+	return "https://ocsp.ndis.nvidia.com/" + url.QueryEscape(base64.StdEncoding.EncodeToString(request))
+}
+
+func ocspAnswer(body []byte) answer {
+	return answer{map[string]string{"Content-Type": "application/ocsp-response"}, body}
 }
