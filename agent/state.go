@@ -136,9 +136,5 @@ func (s Store) write(name string, data []byte) (err error) {
 	if err = os.Rename(f.Name(), filepath.Join(s.dir, name)); err != nil {
 		return err
 	}
-	dir, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return files.SyncFolder(s.dir)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -110,11 +111,7 @@ func writeKey(path string, private crypto.PrivateKey) (err error) {
 	if err = os.Remove(f.Name()); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return files.SyncFolder(filepath.Dir(path))
 }
 
 func loadKey(path string) (key, error) {

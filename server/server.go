@@ -75,6 +75,7 @@ type Server struct {
 	stall     atomic.Bool // the last try to publish found no quorum
 
 	turns    turns
+	mirror   *Mirror       // nil: none
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
 	looks    chan struct{} // holds one signal for each anonymous appraisal under way
@@ -131,6 +132,11 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.openWitnesses(); err != nil {
 		return nil, err
 	}
+	if settings.Mirror != "" {
+		if s.mirror, err = OpenMirror(settings.Mirror); err != nil {
+			return nil, err
+		}
+	}
 	s.handler = s.routes()
 	if err := s.takeTurns(ctx); err != nil {
 		return nil, err
@@ -138,7 +144,7 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.publish(ctx); err != nil && !lacksQuorum(err) {
 		return nil, err
 	}
-	return s, nil
+	return s, s.updateMirror(ctx)
 }
 
 // Handler returns the HTTP interface.
@@ -184,6 +190,9 @@ func (s *Server) Close() error {
 	if s.witnesses != nil {
 		s.witnesses.Close()
 	}
+	if s.mirror != nil {
+		err = errors.Join(err, s.mirror.Close())
+	}
 	if s.store != nil {
 		last, stop := context.WithTimeout(context.Background(), StopTimeout)
 		defer stop()
@@ -216,7 +225,10 @@ func (s *Server) Run(ctx context.Context) error {
 		loops.Go(func() { s.appraiseLoop(ctx) })
 	}
 	if s.runs(RolePublish) {
-		loops.Go(func() { s.publishLoop(ctx) })
+		loops.Go(func() { s.everyInterval(ctx, "publishing failed", s.publish) })
+	}
+	if s.mirror != nil {
+		loops.Go(func() { s.everyInterval(ctx, "mirroring failed", s.updateMirror) })
 	}
 	var scrapeErr error
 	loops.Go(func() {
@@ -234,7 +246,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if lacksQuorum(lastErr) {
 		lastErr = nil // the next start publishes
 	}
-	return errors.Join(err, scrapeErr, lastErr)
+	return errors.Join(err, scrapeErr, lastErr, s.updateMirror(last))
 }
 
 // serveHTTP answers requests until the context ends; by TLS where there is a certificate. Without a listener it waits.
@@ -273,11 +285,11 @@ func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, han
 // Advance does once what Run does all the time: takes the roles that are free, appraises what is due and publishes. It is
 // for callers that serve the handler themselves and want to know when it is done.
 func (s *Server) Advance(ctx context.Context) error {
-	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.publish(ctx))
+	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.publish(ctx), s.updateMirror(ctx))
 }
 
-// publishLoop publishes until the context ends. A failure is an alarm and not an end: promises wait.
-func (s *Server) publishLoop(ctx context.Context) {
+// everyInterval does one thing until the context ends. A failure is an alarm and not an end: promises wait.
+func (s *Server) everyInterval(ctx context.Context, failed string, do func(context.Context) error) {
 	tick := time.NewTicker(s.settings.Interval)
 	defer tick.Stop()
 	for {
@@ -286,10 +298,19 @@ func (s *Server) publishLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.publish(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
-			s.alarm("publishing failed", "error", err)
+		if err := do(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
+			s.alarm(failed, "error", err)
 		}
 	}
+}
+
+// updateMirror writes what is published to the mirror, where there is one.
+func (s *Server) updateMirror(ctx context.Context) error {
+	if s.mirror == nil {
+		return nil
+	}
+	_, err := s.mirror.Update(ctx, s.Source())
+	return err
 }
 
 // publish brings all entries that wait into the tree, and signs it, where that is this process's turn.
