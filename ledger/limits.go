@@ -12,6 +12,7 @@ const (
 	MaxKeys        = 32       // keys of a keyset
 	MaxKey         = 1 << 10  // bytes of one SubjectPublicKeyInfo
 	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
+	MaxDevices     = 64       // devices of one enrolment
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from
 
 	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy

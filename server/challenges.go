@@ -44,13 +44,11 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 		if err := s.admit(ctx, tx, node, now); err != nil {
 			return err
 		}
-		n := ch.Digest()
 		digest := tx.PutBlob(body)
-		_, err := tx.SQL.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires) VALUES ($1, $2, $3, $4)`, n[:], node, digest[:], int64(ch.Expires))
-		if err != nil {
-			return fmt.Errorf("store a challenge: %w", err)
+		if err := insertChallenge(ctx, tx.SQL, ch, digest); err != nil {
+			return err
 		}
-		_, _, err = tx.Append(ctx, Draft{Kind: ledger.KindChallenge, Stream: ledger.StreamVerifier, Time: now, Body: digest, Refs: []canon.Digest{}})
+		_, _, err := tx.Append(ctx, Draft{Kind: ledger.KindChallenge, Stream: ledger.StreamVerifier, Time: now, Body: digest, Refs: []canon.Digest{}})
 		return err
 	})
 	if err != nil {

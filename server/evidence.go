@@ -100,12 +100,7 @@ func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, 
 		if err != nil {
 			return err
 		}
-		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO submission(evidence, challenge, node, received, promise, state, due)
-			VALUES ($1, $2, $3, $4, $5, 'received', $4)`, evidence[:], ch.id, node, int64(now), text)
-		if err != nil {
-			return fmt.Errorf("store a submission: %w", err)
-		}
-		return nil
+		return insertSubmission(ctx, tx.SQL, evidence, ch.id, node, now, text)
 	})
 	return promise, err
 }

@@ -85,8 +85,8 @@ func Under(ctx context.Context, l Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, l)
 }
 
-// tx runs f in one transaction, under the lease that the context carries, if any.
-func (s *Store) tx(ctx context.Context, f func(*sql.Tx) error) error {
+// sqlTx runs f in one transaction, under the lease that the context carries, if any.
+func (s *Store) sqlTx(ctx context.Context, f func(*sql.Tx) error) error {
 	l, ok := ctx.Value(leaseKey{}).(Lease)
 	if !ok {
 		return s.db.Tx(ctx, f)

@@ -97,7 +97,7 @@ type pending struct {
 // Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see
 // [sqldb.DB.Tx]. Under the lease of a context (see [Under]) it commits only if the lease still stands.
 func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error {
-	return s.tx(ctx, func(sqlTx *sql.Tx) error {
+	return s.sqlTx(ctx, func(sqlTx *sql.Tx) error {
 		tx := &Tx{SQL: sqlTx, store: s, blobs: map[canon.Digest][]byte{}, tails: map[string]ledger.Tail{}}
 		if err := f(tx); err != nil {
 			return err

@@ -159,6 +159,43 @@ func (db *DB) Now() string {
 	return "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 }
 
+// Tables returns the names of the tables that migrations made, in the order in which they did: a table comes after those
+// that it refers to.
+func (db *DB) Tables(ctx context.Context) ([]string, error) {
+	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name <> 'goose_db_version' ORDER BY rowid`
+	if db.postgres {
+		query = `SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace) AND relname <> 'goose_db_version' ORDER BY oid`
+	}
+	rows, err := db.read.QueryContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("list tables: %w", err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, fmt.Errorf("list tables: %w", err)
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// Snapshot runs f in a transaction that reads, and sees all of the database as it was at one instant.
+func (db *DB) Snapshot(ctx context.Context, f func(*sql.Tx) error) error {
+	var options *sql.TxOptions // of SQLite, each transaction is one
+	if db.postgres {
+		options = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	tx, err := db.read.BeginTx(ctx, options)
+	if err != nil {
+		return classify(fmt.Errorf("begin: %w", err))
+	}
+	defer tx.Rollback()
+	return classify(f(tx))
+}
+
 // Tx runs f in one transaction and commits, or rolls back if f returns an error. If the database asks for it (deadlock,
 // serialization failure, busy), f runs again from the start, a bounded number of times: it must do nothing that a
 // rollback does not undo. The error of a taken key is [ErrExists], that of a failed CHECK [ErrCheck]; PostgreSQL refuses
@@ -216,6 +253,7 @@ func again(err error) bool {
 func classify(err error) error {
 	lite, state := codes(err)
 	switch {
+	case errors.Is(err, ErrExists), errors.Is(err, ErrCheck), errors.Is(err, ErrUnavailable): // by a transaction within
 	case lite == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || lite == sqlite3.SQLITE_CONSTRAINT_UNIQUE || state == "23505":
 		return fmt.Errorf("%w: %w", ErrExists, err)
 	case lite == sqlite3.SQLITE_CONSTRAINT_CHECK || state == "23514":
