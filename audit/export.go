@@ -8,14 +8,14 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/tar"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
 
-// Export writes the log that a source's newest checkpoint names: the checkpoint, every tile, and every blob that the
-// entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
+// Export writes the log that a source's newest checkpoint names: the checkpoint, the checkpoints of before that bracket
+// appraisals if the source is a [ledger.Keeper], every tile, and every blob that the entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
 // blobs.
 //
 // It refuses a source that lacks a part, or whose leaves are not those of the checkpoint; it does not check the
@@ -29,39 +29,19 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	digests, err := namedBlobs(ctx, src, c.Tree)
+	kept := newKeeping(src)
+	digests, err := namedBlobs(ctx, src, c.Tree, kept)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := tar.Write(w, partCheckpoint, note); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	for t := range ledger.Tiles(0, c.Size) {
-		data, err := src.Tile(ctx, t)
-		if err == nil {
-			err = tar.Write(w, t.Path(), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	for _, d := range digests {
-		data, err := readBlob(ctx, src, d)
-		if err == nil {
-			err = tar.Write(w, blobName(d), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	if err := tar.End(w); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, digests); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
 }
 
 // namedBlobs returns the digests of all blobs that belong to a log, ordered, each once.
-func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]canon.Digest, error) {
+func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *keeping) ([]canon.Digest, error) {
 	var digests []canon.Digest
 	compactAt := 1 << 12
 	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
@@ -73,7 +53,10 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]can
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		inner, err := namedByBody(ctx, src, e)
+		inner, err := Names(ctx, src, e)
+		if err == nil && e.Kind == ledger.KindAppraisal {
+			err = kept.bracket(ctx, index)
+		}
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
@@ -92,8 +75,8 @@ func sorted(digests []canon.Digest) []canon.Digest {
 	return digests
 }
 
-// namedByBody returns the blobs that the body of an entry names. Refs are bodies of other entries.
-func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
+// Names returns the blobs that the body of an entry names. Refs are bodies of other entries.
+func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
 	switch e.Kind {
 	case ledger.KindCollateral:
 		body, err := readBlob(ctx, src, e.Body)
@@ -102,6 +85,19 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		}
 		c, err := ledger.ParseCollateral(body)
 		return []canon.Digest{c.Data}, err
+	case ledger.KindChallenge:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		var c attest.Challenge
+		if err := canon.Unmarshal(body, &c); err != nil {
+			return nil, fmt.Errorf("challenge: %w", err)
+		}
+		if c.Checkpoint.IsZero() {
+			return nil, nil
+		}
+		return []canon.Digest{c.Checkpoint}, nil
 	case ledger.KindHeads:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

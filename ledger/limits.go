@@ -15,6 +15,8 @@ const (
 	MaxDevices     = 64       // devices of one enrolment
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from
 
+	ClockSlack = 60 // seconds between two honest clocks
+
 	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy
 	MaxWitnesses     = 32       // logs, witnesses, groups of a policy, each
 	MaxAddCheckpoint = 20 << 10 // bytes of a request to a witness: a checkpoint and a proof

@@ -44,6 +44,9 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 		if err := s.admit(ctx, tx, node, now); err != nil {
 			return err
 		}
+		if published.Note != nil { // for auditors, who ask whether the log ever was what it says
+			tx.PutBlob(published.Note)
+		}
 		digest := tx.PutBlob(body)
 		if err := insertChallenge(ctx, tx.SQL, ch, digest); err != nil {
 			return err

@@ -23,7 +23,7 @@ import (
 // signed notes, secrets, what the operator set; those are carried over as they are.
 var folded = []string{
 	"arrival", "entry", "stream", "tile", "head", "heads", "stream_head",
-	"node", "device", "challenge", "submission", "activation", "tpm_clock",
+	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue",
 }
 
 // leases belong to running processes.
@@ -182,6 +182,20 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 	switch e.Kind {
 	case ledger.KindEnrolment:
 		return b.foldEnrolment(ctx, e)
+	case ledger.KindCollateral:
+		body, err := b.old.Blob(ctx, e.Body)
+		if err != nil {
+			return err
+		}
+		c, err := ledger.ParseCollateral(body)
+		if err != nil {
+			return err
+		}
+		data, err := b.old.Blob(ctx, c.Data)
+		if err != nil {
+			return err
+		}
+		return (&Tx{SQL: b.dst}).noteIssue(ctx, attest.Collateral{Kind: c.Kind, Data: data}, e.Time)
 	case ledger.KindChallenge:
 		body, err := b.old.Blob(ctx, e.Body)
 		if err != nil {

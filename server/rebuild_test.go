@@ -93,7 +93,7 @@ func TestRebuild(t *testing.T) {
 	onBoth(t, func(t *testing.T, from string) {
 		l := newLab(t, from)
 		submitted := eventful(t, l)
-		rebuiltAlike(t, from, "node", "device", "challenge", "submission", "heads", "stream_head", "tile", "checkpoint", "secret", "given", "ear_key")
+		rebuiltAlike(t, from, "node", "device", "challenge", "submission", "heads", "stream_head", "tile", "checkpoint", "secret", "given", "ear_key", "issue")
 		// The old server ends, the new one has its place.
 		settings := l.settings
 		l.http.Close()
