@@ -46,14 +46,18 @@ func (s *Store) holderName() (string, error) {
 // A SQLite file is one process's: who opens it takes all roles over from whoever had it open before.
 func (s *Store) Acquire(ctx context.Context, role string, life time.Duration) (Lease, error) {
 	l := Lease{role: role}
+	holder, err := s.holder()
+	if err != nil {
+		return Lease{}, err
+	}
 	now, over := s.db.Now(), int64(0)
 	if _, before := s.had.Load(role); !before && !s.db.Shared() {
 		over = 1
 	}
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `UPDATE lease SET holder = $2, epoch = epoch + CASE WHEN holder = $2 THEN 0 ELSE 1 END, expires = `+now+` + $3
 			WHERE name = $1 AND (holder = $2 OR expires <= `+now+` OR expires > `+now+` + $4 OR $5 = 1) RETURNING epoch`,
-			role, s.holder, life.Milliseconds(), MaxLease.Milliseconds(), over).Scan(&l.epoch)
+			role, holder, life.Milliseconds(), MaxLease.Milliseconds(), over).Scan(&l.epoch)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -68,7 +72,7 @@ func (s *Store) Acquire(ctx context.Context, role string, life time.Duration) (L
 // Release gives a role up, so that another process need not wait for it. A lease that was lost is nothing to give up.
 func (s *Store) Release(ctx context.Context, l Lease) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE lease SET expires = 0 WHERE name = $1 AND epoch = $2 AND holder = $3`, l.role, l.epoch, s.holder)
+		_, err := tx.ExecContext(ctx, `UPDATE lease SET expires = 0 WHERE name = $1 AND epoch = $2`, l.role, l.epoch)
 		return err
 	})
 	if err != nil {

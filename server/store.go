@@ -37,8 +37,8 @@ const maxRowsPerInsert = 16
 //  3. [Store.Publish]: a signed checkpoint covers it.
 type Store struct {
 	db     *sqldb.DB
-	holder string   // names this start of this process in leases
-	had    sync.Map // roles that it took since it was opened
+	holder func() (string, error) // names this start of this process in leases
+	had    sync.Map               // roles that it took since it was opened
 
 	randomMu sync.Mutex
 	random   io.Reader // salts of leaves
@@ -58,9 +58,7 @@ func OpenStore(ctx context.Context, url string, random io.Reader) (*Store, error
 		return nil, errors.Join(err, db.Close())
 	}
 	s := &Store{db: db, random: random}
-	if s.holder, err = s.holderName(); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
+	s.holder = sync.OnceValues(s.holderName)
 	return s, nil
 }
 
