@@ -350,7 +350,7 @@ func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble
 			return err
 		}
 	}
-	for t := range ledger.Tiles(size) {
+	for t := range ledger.Tiles(0, size) {
 		data, err := src.Tile(ctx, t)
 		if err == nil {
 			err = tar.Write(w, t.Path(), data)

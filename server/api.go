@@ -98,7 +98,7 @@ type (
 	}
 )
 
-// routes builds the interface and its description.
+// routes builds the interface and its description. A process that does not answer requests still says how it is.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	format := huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
@@ -120,10 +120,13 @@ func (s *Server) routes() http.Handler {
 		Transformers: []huma.Transformer{humaProblem},
 	})
 	api.UseMiddleware(s.door)
-	s.nodeOperations(api)
-	s.publicOperations(api)
-	s.adminOperations(api)
-	s.logRoutes(mux, api)
+	s.healthOperation(api)
+	if s.runs(RoleAPI) {
+		s.nodeOperations(api)
+		s.publicOperations(api)
+		s.adminOperations(api)
+		s.logRoutes(mux, api)
+	}
 	// huma describes problem documents of its own, which nobody gets.
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
@@ -172,6 +175,11 @@ func (s *Server) nodeOperations(api huma.API) {
 		token, err := s.ear(ctx, callerOf(ctx), evidence)
 		return &rawBody{ContentType: earType, Body: token}, err
 	})
+}
+
+func (s *Server) healthOperation(api huma.API) {
+	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
 }
 
 func (s *Server) publicOperations(api huma.API) {

@@ -36,7 +36,9 @@ const maxRowsPerInsert = 16
 //  2. [Store.Integrate]: the tree holds it.
 //  3. [Store.Publish]: a signed checkpoint covers it.
 type Store struct {
-	db *sqldb.DB
+	db     *sqldb.DB
+	holder func() (string, error) // names this start of this process in leases
+	had    sync.Map               // roles that it took since it was opened
 
 	randomMu sync.Mutex
 	random   io.Reader // salts of leaves
@@ -55,7 +57,9 @@ func OpenStore(ctx context.Context, url string, random io.Reader) (*Store, error
 	if err := db.Migrate(ctx, files); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Store{db: db, random: random}, nil
+	s := &Store{db: db, random: random}
+	s.holder = sync.OnceValues(s.holderName)
+	return s, nil
 }
 
 // Close closes the database.
@@ -88,9 +92,10 @@ type pending struct {
 	entry      ledger.Entry
 }
 
-// Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see [sqldb.DB.Tx].
+// Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see
+// [sqldb.DB.Tx]. Under the lease of a context (see [Under]) it commits only if the lease still stands.
 func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error {
-	return s.db.Tx(ctx, func(sqlTx *sql.Tx) error {
+	return s.sqlTx(ctx, func(sqlTx *sql.Tx) error {
 		tx := &Tx{SQL: sqlTx, store: s, blobs: map[canon.Digest][]byte{}, tails: map[string]ledger.Tail{}}
 		if err := f(tx); err != nil {
 			return err
