@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -91,4 +93,54 @@ func TestKeysCommand(t *testing.T) {
 			t.Errorf("%s: exit %d, %q", row.name, code, stderr)
 		}
 	}
+}
+
+// TestFollowKeys: with the trust file of the first day, a log is followed, pulled and recomputed through a change of all of
+// its keys; another log is not.
+func TestFollowKeys(t *testing.T) {
+	o := operator{t: t, config: filepath.Join(t.TempDir(), "context.json"), env: map[string]string{"HOME": t.TempDir()}}
+	dir, data, state := t.TempDir(), filepath.Join(t.TempDir(), "data"), t.TempDir()
+	trust, export := filepath.Join(dir, "trust.yaml"), filepath.Join(dir, "log.tar")
+	writeTrust := func(url string) {
+		t.Helper()
+		c, err := client.New(client.Config{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := c.Keys(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(trust, audit.Trust{Type: audit.TrustType, Keyset: keys.Current()}.Marshal(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow := func(when, url string) {
+		t.Helper()
+		for _, args := range [][]string{
+			{"log", "check", url, "--trust", trust, "--state", state}, {"audit", "export", "--data", data, "--out", export},
+			{"audit", "replay", export, "--trust", trust, "--state", filepath.Join(dir, "state")},
+		} {
+			if args[1] == "replay" && when != "first" {
+				args = append(args[:3], "--state", filepath.Join(dir, "state"))
+			}
+			if stdout, stderr, code := o.run("", args...); code != exitAccept {
+				t.Errorf("%s: %s %s: exit %d\n%s%s", when, args[0], args[1], code, stdout, stderr)
+			}
+		}
+	}
+	s := o.serve("admin token", "--data", data)
+	url := s.facts["url"]
+	port := url[strings.LastIndex(url, ":")+1:]
+	writeTrust(url)
+	follow("first", url)
+	s.stop()
+	again := o.serve("log", "--data", data, "--listen", "127.0.0.1:"+port, "--renew", "result,promise,log:now")
+	follow("renewed", again.facts["url"])
+	again.stop()
+	other := o.serve("admin token", "--data", filepath.Join(t.TempDir(), "other"))
+	if _, stderr, code := o.run("", "log", "check", other.facts["url"], "--trust", trust, "--state", state); code != exitUsage || !strings.Contains(stderr, "the server's keys do not lead from, or to, those of this trust file") {
+		t.Errorf("another log: exit %d, %q", code, stderr)
+	}
+	other.stop()
 }

@@ -54,7 +54,7 @@ that checkpoint, the newest first. It is kept if it is there, and withheld if
 it is not though publish-by has passed: by the time of the cosignatures if you ask
 witnesses, else by this machine's clock and only at a URL, for a mirror on this
 machine may be an old one. Until then it is not due. Promise keys come with --trust,
-which also names the log's key.
+which also names the log's key; from it, the server's keysets are followed to newer ones.
 
 Exit codes: 0 it passes, 1 the log shows two histories (both notes stay in the state
 folder, as proof), a promise was withheld or is none of this log, 2 usage or could
