@@ -22,7 +22,7 @@ const module = "github.com/assay-network/assay"
 var floors = map[string]int{
 	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6,
 	"audit": 5, "server": 5,
-	"verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
+	"server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
 	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2,
 	"internal/canon": 1, "internal/tar": 1, "internal/files": 1,
@@ -30,7 +30,7 @@ var floors = map[string]int{
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
 // its own.
-var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "attest/mint", "verifier/internal/runner", "verifier/engine/enginetest", "verifier/collateral/fake"}
+var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "server/keyring/softhsm", "attest/mint", "verifier/internal/runner", "verifier/engine/enginetest", "verifier/collateral/fake"}
 
 // sideways lists the imports on one floor that are meant, each with its reason.
 var sideways = map[string]string{
@@ -179,6 +179,9 @@ var directLaws = []struct {
 	{module + "/server", []string{"cmd/assay", "cmd/assay-demo"}, "only commands start the server"},
 	{"github.com/tetratelabs/wazero", []string{"verifier/module"}, "what runs a stranger's program, and within which limits, stands in one place"},
 	{"C", []string{"agent/device"}, "cgo stays in the device room"},
+	{"github.com/miekg/pkcs11", []string{"server/keyring"}, "keys are kept in one place; under the tag pkcs11 alone, since it needs cgo"},
+	{"github.com/sigstore/sigstore/pkg/signature", []string{"server/keyring"}, "keys are kept in one place"},
+	{"github.com/youmark/pkcs8", []string{"server/keyring"}, "it takes lengths as they come: that room looks at them first"},
 	{"github.com/go-jose/go-jose/v4", []string{"server"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
 	{"github.com/prometheus/client_golang/prometheus", []string{"server"}, "the agent is small and measured"},
 	{"github.com/google/go-sev-guest/verify", nil, "it links net/http and registers flags: an oracle for tests only"},

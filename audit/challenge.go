@@ -144,7 +144,7 @@ func (g *Reading) challengeOne(ctx context.Context, seed int64, row Row, by judg
 	if t.data, err = g.blob(ctx, o.appraisal.evidence); err != nil {
 		return nil, err
 	}
-	j := job{replay: g.replay, keys: g.results, ev: o.ev, res: newResult()}
+	j := job{replay: g.replay, ev: o.ev, res: newResult()}
 	t.c, err = j.rebuild(ctx, o.logged, o.appraisal)
 	switch {
 	case errors.As(err, &f):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/attest"
@@ -96,6 +95,7 @@ func newHistory(promises []GivenPromise) history {
 // worth recomputing.
 func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 	src := &attentive{Source: r.src, again: r.again}
+	var untold error // of a source that could not tell of an entry
 	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
 		if index%ledger.TileWidth == 0 {
 			r.o.Progress("read", index, tree.Size)
@@ -103,16 +103,16 @@ func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 				return err
 			}
 		}
-		return r.visit(ctx, index, commitment)
+		untold = r.visit(ctx, index, commitment)
+		return untold
 	})
 	r.o.Progress("read", tree.Size, tree.Size)
-	var own *Fault
 	switch {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
-	case src.failed || errors.As(err, &own):
+	case src.failed || untold != nil:
 		return false, err
 	}
 	part, what, ok := strings.Cut(err.Error(), ": ")
@@ -185,8 +185,8 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if w, ok := r.wanted[commitment]; ok {
 		*w = found{there: true, index: index, entry: e}
 	}
-	if (index == 0) != (e.Kind == ledger.KindKeyset) {
-		fault("the keyset is entry 0 and stands nowhere else")
+	if index == 0 && e.Kind != ledger.KindKeyset {
+		fault("entry 0 is not a keyset")
 	}
 	for _, ref := range e.Refs {
 		_, _, ok, err := r.find(ctx, "", ref)
@@ -255,7 +255,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	switch e.Kind {
 	case ledger.KindKeyset:
-		_, err = ledger.ParseKeyset(body)
+		err = r.learnKeyset(ctx, index, e, body)
 	case ledger.KindPolicy:
 		var p *policy.Policy
 		if p, err = policy.ParseCanonical(body); err == nil {
@@ -316,11 +316,10 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 		return wrong("the challenge %s was issued by entry %d already", n, earlier)
 	}
 	r.nonces.add(tagOf(n), index)
-	ours := func(k ledger.Key) bool { return k.Use == ledger.UseResult && slices.Equal(k.SPKI, c.ResultKey) }
-	switch {
-	case !slices.ContainsFunc(r.keys.Keys, ours):
-		return wrong("made for the result key %s, which is not one of this log's", fingerprint(c.ResultKey))
-	case c.Issued > e.Time || c.Expires < c.Issued:
+	if err := r.keys.CheckKey(c.ResultKey, ledger.UseResult, c.Issued); err != nil {
+		return wrong("made for %v", err)
+	}
+	if c.Issued > e.Time || c.Expires < c.Issued {
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
 	return r.learnView(ctx, index, c.Checkpoint)

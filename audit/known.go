@@ -235,7 +235,7 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	for _, v := range a.verdicts {
 		p := j.policies[v.policy]
-		r, err := j.openResult(ctx, j.keys, a, v)
+		r, err := j.openResult(ctx, a, v)
 		var f *Fault
 		switch {
 		case errors.As(err, &f):

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,7 +49,6 @@ func (r *replay) recompute(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	total := r.submissions.n
-	keys := r.resultKeys()
 	sum := newSum()
 	var mu sync.Mutex // guards next, done and Progress
 	var next, done int
@@ -77,7 +75,7 @@ func (r *replay) recompute(ctx context.Context) error {
 					ev, err := r.evidenceAt(ctx, from+i)
 					if err == nil {
 						results[i] = *newResult()
-						j := job{replay: r, keys: keys, ev: ev, res: &results[i]}
+						j := job{replay: r, ev: ev, res: &results[i]}
 						if r.o.Range.has(ev.index) {
 							err = j.run(ctx)
 						} else {
@@ -103,15 +101,6 @@ func (r *replay) recompute(ctx context.Context) error {
 	}
 	r.addUp(sum)
 	return nil
-}
-
-func (r *replay) resultKeys() (keys []crypto.PublicKey) {
-	for _, k := range r.keys.Of(ledger.UseResult) {
-		if pub, err := k.Public(); err == nil {
-			keys = append(keys, pub)
-		}
-	}
-	return keys
 }
 
 // sum is what results come to, added up in the order of the log.
@@ -182,9 +171,8 @@ func add(t *Tally, o Tally) {
 // job recomputes one piece of evidence. One goroutine owns it.
 type job struct {
 	*replay
-	keys []crypto.PublicKey
-	ev   *evidence
-	res  *result
+	ev  *evidence
+	res *result
 
 	today *verifier.Appraisal // what this build says where the appraisal at hand is by other rules; nil: it fails
 }
@@ -414,9 +402,10 @@ func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {
 	return nil
 }
 
-// openResult reads what a verdict says. It checks that a result key signed it, and that key alone, and that it names what
+// openResult reads what a verdict says. It checks that a result key that stood at the time of the entry
+// signed it, and that key alone, and that it names what
 // its entry names. It does not recompute.
-func (r *replay) openResult(ctx context.Context, keys []crypto.PublicKey, a *appraisal, v verdict) (policy.Result, error) {
+func (r *replay) openResult(ctx context.Context, a *appraisal, v verdict) (policy.Result, error) {
 	body, err := r.blob(ctx, v.body)
 	if err != nil {
 		return policy.Result{}, err
@@ -428,8 +417,8 @@ func (r *replay) openResult(ctx context.Context, keys []crypto.PublicKey, a *app
 	if env.PayloadType != policy.ResultType {
 		return policy.Result{}, wrong("payload type %.80q is not known to this build, want %q", env.PayloadType, policy.ResultType)
 	}
-	if len(env.Signatures) != 1 || !slices.ContainsFunc(keys, env.SignedBy) {
-		return policy.Result{}, wrong("not signed by the result key, and by it alone")
+	if _, err := r.keys.SignerOf(env, ledger.UseResult, v.time); err != nil {
+		return policy.Result{}, wrong("%v", err)
 	}
 	res, err := policy.ParseResult(env.Payload)
 	if err != nil {
@@ -460,7 +449,7 @@ func timely(res policy.Result, logged *verifier.Appraisal, v verdict) error {
 
 // decide computes a verdict again, from the claims as they were logged.
 func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
-	r, err := j.openResult(ctx, j.keys, a, v)
+	r, err := j.openResult(ctx, a, v)
 	if err == nil {
 		err = timely(r, logged, v)
 	}

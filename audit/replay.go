@@ -30,17 +30,19 @@ type Options struct {
 
 // Replay recomputes a log. It checks:
 //
-//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows; and that a
-//     quorum of the trusted witnesses cosigned it, where the trust names some
+//   - the keysets: each signed for by a log key of the one before it; with trust, that the trusted one is among them
+//   - the checkpoint's signature and origin, by log keys that had not ended before its newest entry; and that a quorum of
+//     the trusted witnesses cosigned it, where the trust names some
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
 //   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
-//   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
+//   - that each challenge is unique, made under a result key of its time, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
 //   - every appraisal, computed again from its inputs, that references and collateral were logged before, and that no newer
 //     issue of that collateral stood in the log at the time of appraisal
-//   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
+//   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for
+//     evidence and policy
 //   - that an engine that a result names was logged before, with the rules that the result bears
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
@@ -96,14 +98,14 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 	if err := r.readScope(ctx); err != nil {
 		return false, err
 	}
-	if err := r.findKeys(ctx, c); err != nil {
+	if c.Size == 0 {
+		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: the log is empty"})
+	}
+	if whole, err = r.read(ctx, c.Tree); err != nil {
 		return false, err
 	}
-	if r.report.Witnesses, err = openNote(note, r.keys.Log, r.terms()); err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-	}
-	whole, err = r.read(ctx, c.Tree)
-	if err == nil && whole {
+	r.judgeKeys(note, whole)
+	if whole {
 		err = r.checkViews(ctx, c.Tree)
 	}
 	return whole, err
@@ -126,15 +128,17 @@ func ReplayFile(ctx context.Context, file io.ReaderAt, size int64, trust *Trust,
 
 // replay is one run of [Replay].
 type replay struct {
-	src    ledger.Source
-	trust  *Trust
-	o      Options
-	report Report
-	faults []Fault
-	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
-	scope  *Scope                            // nil: the whole log
-	latest canon.Time                        // of any entry
-	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
+	src       ledger.Source
+	trust     *Trust
+	o         Options
+	report    Report
+	faults    []Fault
+	keys      ledger.KeyHistory                 // that signatures are checked with: those of the log, up to where it was read
+	keyset    canon.Digest                      // body of the newest keyset; zero: none yet
+	keysetsAt []int64                           // entries of the keysets
+	scope     *Scope                            // nil: the whole log
+	latest    canon.Time                        // of any entry
+	each      func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
 	kept    cache[*witnessed] // checkpoints of before
 	knowing *knowing          // nil: nothing is judged once more
@@ -174,7 +178,6 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
-		r.keys = trust.keyset()
 	}
 	if a, ok := src.(*Archive); ok {
 		r.noted = newNoted(a)
@@ -210,96 +213,6 @@ func orderFaults(faults []Fault) {
 
 func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
 	return readBlob(ctx, r.src, digest)
-}
-
-// findKeys reads the keyset of entry 0 before anything is verified, because without trust the checkpoint's own key is
-// there. What is wrong with entry 0 is found again, and reported, when the log is read.
-func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
-	k, err := firstKeyset(ctx, r.src, c.Size)
-	var f *Fault
-	switch {
-	case errors.As(err, &f):
-		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: " + f.Error()})
-		return nil
-	case err != nil:
-		return err
-	}
-	if origin, key, err := ledger.ParseLogVKey(k.Log); err == nil {
-		if origin != c.Origin {
-			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: fmt.Sprintf("the keyset is of the log %q, the checkpoint of %q", origin, c.Origin)})
-		}
-		if id, err := ledger.KeyID(key); err == nil {
-			r.report.Keys = append(r.report.Keys, SeenKey{"log", id})
-		}
-	}
-	for _, key := range k.Keys {
-		r.report.Keys = append(r.report.Keys, SeenKey{key.Use, fingerprint(key.SPKI)})
-	}
-	if r.trust == nil {
-		r.keys = k
-	} else if d := differ("the trust file", r.keys, "the log", k); d != "" {
-		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "not the trusted keys: " + d})
-	}
-	return nil
-}
-
-func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
-
-// FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
-// the log says of itself.
-func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
-	note, err := src.Checkpoint(ctx)
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	c, err := ledger.ReadCheckpoint(note)
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	return firstKeyset(ctx, src, c.Size)
-}
-
-func firstKeyset(ctx context.Context, src ledger.Source, size int64) (ledger.Keyset, error) {
-	if size == 0 {
-		return ledger.Keyset{}, &Fault{Part: partCheckpoint, Index: NoIndex, What: "the log is empty"}
-	}
-	t := ledger.Tile{Level: ledger.EntriesLevel, Width: int(min(size, ledger.TileWidth))}
-	bad := func(err error) (ledger.Keyset, error) {
-		return ledger.Keyset{}, &Fault{Part: t.Path(), Index: NoIndex, What: err.Error()}
-	}
-	data, err := src.Tile(ctx, t)
-	if isNotExist(err) {
-		return bad(errors.New("missing"))
-	} else if err != nil {
-		return ledger.Keyset{}, err
-	}
-	leaves, err := ledger.ParseEntryBundle(data)
-	if err != nil {
-		return bad(err)
-	}
-	if len(leaves) == 0 {
-		return bad(errors.New("no leaf"))
-	}
-	opening, err := readBlob(ctx, src, leaves[0])
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	_, e, err := ledger.ParseOpening(opening)
-	if err != nil {
-		return bad(err)
-	}
-	if e.Kind != ledger.KindKeyset {
-		return bad(fmt.Errorf("a %s entry", e.Kind))
-	}
-	body, err := readBlob(ctx, src, e.Body)
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	k, err := ledger.ParseKeyset(body)
-	if err != nil {
-		return bad(err)
-	}
-	return k, nil
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.

@@ -87,6 +87,9 @@ const (
 type SeenKey struct {
 	Use         string       `json:"use"`         // log, result or promise
 	Fingerprint canon.Digest `json:"fingerprint"` // SHA-256 of the SubjectPublicKeyInfo
+	From        canon.Time   `json:"from"`
+	Until       canon.Time   `json:"until,omitzero"` // last instant; absent: no end is fixed
+	VKey        string       `json:"vkey,omitzero"`  // of a log key: verifier key of the checkpoints, origin+hash+key
 }
 
 // SeenRoots is a root set that appraisals were made under.
@@ -184,7 +187,11 @@ func (r Report) Text() string {
 	line("trust", "%s", r.Trust)
 	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
-		line("key", "%s %s", k.Fingerprint, k.Use)
+		if k.Until == 0 {
+			line("key", "%s %s, from %s", k.Fingerprint, k.Use, k.From)
+		} else {
+			line("key", "%s %s, from %s to %s", k.Fingerprint, k.Use, k.From, k.Until)
+		}
 	}
 	for _, e := range r.Entries {
 		line("entries", "%d %s", e.Count, e.Kind)

@@ -258,7 +258,7 @@ func (g *Reading) replayOne(ctx context.Context, o *opened) (result, error) {
 	a.verdicts = []verdict{o.verdict}
 	ev.appraisals = []*appraisal{&a}
 	res := *newResult()
-	j := job{replay: g.replay, keys: g.results, ev: &ev, res: &res}
+	j := job{replay: g.replay, ev: &ev, res: &res}
 	err := j.run(ctx)
 	var f *Fault
 	if errors.As(err, &f) {

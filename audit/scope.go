@@ -209,7 +209,10 @@ func ExportScope(ctx context.Context, src ledger.Source, criteria Criteria, w io
 
 // selected returns the indexes of the entries of a scope, in order.
 func (r *replay) selected(ctx context.Context, criteria Criteria) ([]int64, error) {
-	chosen := map[int64]bool{0: true}
+	chosen := map[int64]bool{}
+	for _, i := range r.keysetsAt {
+		chosen[i] = true
+	}
 	for row := range r.submissions.n {
 		at := r.submissions.at(row).index
 		e, err := r.entry(ctx, at)

@@ -204,6 +204,7 @@ func TestDecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys := ledger.Keyset{Keys: []ledger.Key{{Use: ledger.UseResult, SPKI: spki, From: 1769904000}}} // 2026-02-01
 	evidence := canon.Sum([]byte("evidence"))
 	good := `{"type":"assay/result/v1","evidence":"` + evidence.String() + `","verdict":{"verdict":"reject","as_of":"2026-02-01T00:00:00Z",` +
 		`"policy":{"name":"confidential-cpu","digest":"x"},"reasons":[{"claim":"sevsnp.tcb","status":"affirmed","later":"member"}]}}`
@@ -217,7 +218,8 @@ func TestDecision(t *testing.T) {
 		{name: "other evidence", kind: "assay/result/v1", payload: strings.Replace(good, evidence.String(), canon.Sum(nil).String(), 1), want: "a verdict on evidence"},
 		{name: "unknown verdict", kind: "assay/result/v1", payload: strings.Replace(good, `"reject"`, `"maybe"`, 1), want: "not known to this build"},
 		{name: "altered", kind: "assay/result/v1", payload: good, alter: func(e *ledger.Envelope) { e.Payload = []byte(strings.Replace(good, "reject", "accept", 1)) },
-			want: "not signed by the pinned result key"},
+			want: "not signed by a result key"},
+		{name: "before the key's time", kind: "assay/result/v1", payload: strings.Replace(good, "2026-02-01T", "2026-01-31T", 1), want: "stands from"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			env, err := ledger.Seal(tc.kind, []byte(tc.payload), key{private})
@@ -227,7 +229,7 @@ func TestDecision(t *testing.T) {
 			if tc.alter != nil {
 				tc.alter(&env)
 			}
-			d, err := client.Result{State: client.StateDecided, Result: &env}.Decision(evidence, spki)
+			d, err := client.Result{State: client.StateDecided, Result: &env}.Decision(evidence, keys)
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v, want %q", err, tc.want)
@@ -239,7 +241,7 @@ func TestDecision(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (client.Result{State: client.StateReceived}).Decision(evidence, spki); err == nil {
+	if _, err := (client.Result{State: client.StateReceived}).Decision(evidence, keys); err == nil {
 		t.Error("a decision without a verdict")
 	}
 }

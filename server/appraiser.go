@@ -144,9 +144,13 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest, got fetched)
 		return err
 	}
 	took := s.now().Sub(begin)
+	key, err := s.signer(ctx, ledger.UseResult, now)
+	if err != nil {
+		return err
+	}
 	done := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
-		done, err = s.conclude(ctx, tx, t, j, now)
+		done, err = s.conclude(ctx, tx, t, j, key, now)
 		return err
 	})
 	if err == nil && done {
@@ -246,7 +250,7 @@ func failed(evidence canon.Digest, at canon.Time, by *policy.Policy) (verifier.A
 }
 
 // conclude stores a judgement and its entries, and enrols devices. It reports whether it was the first to do so.
-func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgement, now canon.Time) (bool, error) {
+func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgement, key ledger.Signer, now canon.Time) (bool, error) {
 	if j.expect != nil {
 		tx.PutBlob(j.expect)
 	}
@@ -257,7 +261,7 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 	if err != nil {
 		return false, err
 	}
-	env, err := ledger.Seal(policy.ResultType, payload, s.keys.result)
+	env, err := ledger.Seal(policy.ResultType, payload, key)
 	if err != nil {
 		return false, err
 	}

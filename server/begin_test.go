@@ -50,73 +50,13 @@ func TestSettingsAreLogged(t *testing.T) {
 	if got := kinds(); !slices.Equal(got, want) {
 		t.Errorf("another policy and back: %q, want %q", got, want)
 	}
-	l.settings.RenewAdminToken = true
+	l.settings.Renew = []string{"admin-token"}
 	old := l.admin
 	l.restart()
 	_, err := l.client(old).Nodes(t.Context(), "")
 	refused(t, err, http.StatusUnauthorized, client.CodeRevoked)
 	_, err = l.client(l.admin).Nodes(t.Context(), "")
 	must(t, err)
-}
-
-func TestKeys(t *testing.T) {
-	l := newLab(t, "")
-	keys := l.server.Keyset()
-	got, err := l.client("").Keys(t.Context())
-	must(t, err)
-	if !sameJSON(t, got, keys) || keys.Log[:len("assay.test/log+")] != "assay.test/log+" {
-		t.Errorf("served keys %+v, want %+v", got, keys)
-	}
-	dir := filepath.Join(l.settings.Data, "keys")
-	for _, name := range []string{"log.pem", "result.pem", "promise.pem"} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		must(t, err)
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %o, want 600", name, info.Mode().Perm())
-		}
-	}
-	reopen := func(t *testing.T, want string) {
-		t.Helper()
-		s, err := server.New(t.Context(), l.settings, server.Deps{Now: l.clock.Now, Random: newSource(9), Log: quiet()})
-		if err == nil {
-			s.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-	swap := func(t *testing.T, name string, data []byte) {
-		path := filepath.Join(dir, name)
-		old, err := os.ReadFile(path)
-		must(t, err)
-		t.Cleanup(func() { must(t, os.WriteFile(path, old, 0o600)) })
-		if data == nil {
-			must(t, os.Remove(path))
-			return
-		}
-		must(t, os.WriteFile(path, data, 0o600))
-	}
-	t.Run("lost", func(t *testing.T) {
-		swap(t, "result.pem", nil)
-		reopen(t, "result.pem")
-	})
-	t.Run("shared", func(t *testing.T) {
-		promise, err := os.ReadFile(filepath.Join(dir, "promise.pem"))
-		must(t, err)
-		swap(t, "result.pem", promise)
-		reopen(t, "never shared")
-	})
-	t.Run("of another log", func(t *testing.T) {
-		other, err := os.ReadFile(filepath.Join(newLab(t, "").settings.Data, "keys", "promise.pem"))
-		must(t, err)
-		swap(t, "promise.pem", other)
-		reopen(t, "not the keys of this log")
-	})
-	t.Run("another name", func(t *testing.T) {
-		l.settings.LogName = "elsewhere/log"
-		defer func() { l.settings.LogName = "" }()
-		reopen(t, "is called")
-	})
 }
 
 // TestTLS serves with a certificate of its own and ends when it is told.

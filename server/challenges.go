@@ -29,8 +29,12 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 		return client.Challenged{}, err
 	}
 	now := s.time()
+	result, err := s.signer(ctx, ledger.UseResult, now)
+	if err != nil {
+		return client.Challenged{}, err
+	}
 	ch := attest.Challenge{
-		Type: attest.ChallengeType, Origin: s.origin, ResultKey: s.keys.result.spki, Node: node, Nonce: nonce, Renter: renter,
+		Type: attest.ChallengeType, Origin: s.origin, ResultKey: result.SPKI(), Node: node, Nonce: nonce, Renter: renter,
 		Issued: now, Expires: now + seconds(ChallengeLife),
 	}
 	if published.Note != nil {

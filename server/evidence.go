@@ -69,7 +69,11 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 // take commits a submission. A second one of the same bytes, or for the same challenge, is [sqldb.ErrExists].
 func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, now canon.Time) (ledger.Envelope, error) {
 	var promise ledger.Envelope
-	err := s.store.Tx(ctx, func(tx *Tx) error {
+	key, err := s.signer(ctx, ledger.UsePromise, now)
+	if err != nil {
+		return promise, err
+	}
+	err = s.store.Tx(ctx, func(tx *Tx) error {
 		var revoked int64
 		if err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked); err != nil {
 			return fmt.Errorf("look up node %s: %w", node, err)
@@ -84,7 +88,7 @@ func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, 
 		if err != nil {
 			return err
 		}
-		if promise, err = ledger.SealPromise(ledger.NewPromise(s.notes.Name(), commitment, entry), s.keys.promise); err != nil {
+		if promise, err = ledger.SealPromise(ledger.NewPromise(s.logName(), commitment, entry), key); err != nil {
 			return err
 		}
 		text, err := canon.Marshal(promise)

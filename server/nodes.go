@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 )
 
 // newJoinToken makes a token that lets one node in.
@@ -23,7 +25,11 @@ func (s *Server) newJoinToken(ctx context.Context) (client.JoinToken, error) {
 	if err := s.store.Tx(ctx, func(tx *Tx) error { return secret.insert(ctx, tx, "", now, expires) }); err != nil {
 		return client.JoinToken{}, err
 	}
-	t := client.Token{Secret: secret.text, Fingerprint: s.keys.fingerprint()}
+	key, err := s.signer(ctx, ledger.UseResult, s.time())
+	if err != nil {
+		return client.JoinToken{}, err
+	}
+	t := client.Token{Secret: secret.text, Fingerprint: key.ID()}
 	return client.JoinToken{Token: t.String(), Expires: expires}, nil
 }
 
@@ -34,8 +40,15 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 	if err != nil {
 		return client.Joined{}, refuse(codeToken, "%v", err)
 	}
-	if token.Fingerprint != s.keys.fingerprint() {
-		return client.Joined{}, refuse(codeToken, "the token is for the verifier with fingerprint %s, this is %s", token.Fingerprint.Short(), s.keys.fingerprint().Short())
+	k, err := s.keysNow(ctx)
+	if err != nil {
+		return client.Joined{}, err
+	}
+	// The token names the result key of when it was issued, which stands beside a newer one for as long as the token is good.
+	standing := k.history.Current().Standing(ledger.UseResult, s.time())
+	named := slices.IndexFunc(standing, func(key ledger.Key) bool { return key.ID() == token.Fingerprint })
+	if named < 0 {
+		return client.Joined{}, refuse(codeToken, "the token is for the verifier with fingerprint %s, which is no key of this one now", token.Fingerprint.Short())
 	}
 	id, err := s.draw(8)
 	if err != nil {
@@ -72,7 +85,7 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 		return client.Joined{}, err
 	}
 	s.log.Info("node joined", "node", node)
-	return client.Joined{Node: node, Credential: credential.text, Origin: s.origin, ResultKey: s.keys.result.spki, LogKey: s.keyset.Log}, nil
+	return client.Joined{Node: node, Credential: credential.text, Origin: s.origin, ResultKey: standing[named].SPKI}, nil
 }
 
 // revoke ends a node: its credential is no longer good, and its devices may be enrolled for others. What it submitted

@@ -99,6 +99,10 @@ func checkSecret(ctx context.Context, q querier, text string, now canon.Time) (i
 
 // beginAdmin makes the admin token of a first start, or another in place of all others.
 func (s *Server) beginAdmin(ctx context.Context) error {
+	renew, err := s.settings.renewals()
+	if err != nil {
+		return err
+	}
 	secret, err := s.newSecret(useAdmin)
 	if err != nil {
 		return err
@@ -110,7 +114,7 @@ func (s *Server) beginAdmin(ctx context.Context) error {
 		if err := tx.SQL.QueryRowContext(ctx, `SELECT COUNT(*) FROM secret WHERE uses = 'admin'`).Scan(&n); err != nil {
 			return fmt.Errorf("count admin tokens: %w", err)
 		}
-		if n > 0 && !s.settings.RenewAdminToken {
+		if n > 0 && !renew.admin {
 			return nil
 		}
 		now := s.time()

@@ -2,8 +2,8 @@
 // all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
 //
 // One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results, attestation
-// results (ear) and their keys, heads of streams, metrics. The store keeps all state in one database, and whatever belongs
-// together commits together:
+// results (ear) and their keys, heads of streams, metrics. Private keys are in package keyring. The store keeps all state in
+// one database, and whatever belongs together commits together:
 //
 //   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
 //   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.
@@ -31,12 +31,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/server/keyring"
 	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/collateral"
 )
@@ -47,6 +46,7 @@ type Deps struct {
 	Random io.Reader // keys, secrets, nonces, salts; may be read by one goroutine at a time
 	Log    *slog.Logger
 	Sleep  func(context.Context, time.Duration) error // between requests to vendors; nil: by the machine's clock
+	Getenv func(string) string                        // where passphrases of keys may be, see package keyring; nil: nowhere
 }
 
 // Server is one process of a verifier. Its methods may be called concurrently.
@@ -61,9 +61,9 @@ type Server struct {
 	scrapes  net.Listener // nil: nobody asks for metrics, or the caller serves them
 	origin   string
 	store    *Store
-	keys     keys
-	keyset   ledger.Keyset
-	notes    note.Signer
+	ring     *keyring.Ring        // private keys
+	keys     atomic.Pointer[keys] // of the log, as this process saw them last
+	lacking  sync.Map             // ids of keys that this process lacks and has raised an alarm for
 	build    policy.Build
 	memory   *attest.Memory
 	handler  http.Handler
@@ -127,6 +127,9 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.openEngine(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.openRing(deps.Getenv); err != nil {
+		return nil, err
+	}
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -159,11 +162,8 @@ func addr(l net.Listener) net.Addr {
 	return l.Addr()
 }
 
-// Keyset returns the public keys of the log and its verifier.
-func (s *Server) Keyset() ledger.Keyset { return s.keyset }
-
 // NewAdminToken returns the admin token that this start made, or nothing. It is kept nowhere: who loses it makes
-// another with [Settings.RenewAdminToken].
+// another with [Settings.Renew].
 func (s *Server) NewAdminToken() string { return s.newAdmin }
 
 // Witnesses returns the names of those who are asked to cosign, as the policy has them.
@@ -197,6 +197,9 @@ func (s *Server) Close() error {
 	}
 	if s.store != nil {
 		err = errors.Join(err, s.store.Close())
+	}
+	if s.ring != nil {
+		err = errors.Join(err, s.ring.Close())
 	}
 	return err
 }
@@ -307,7 +310,11 @@ func (s *Server) publish(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := s.store.Publish(ctx, s.notes, s.time(), s.witnesses)
+	signers, err := s.noteSigners(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.store.Publish(ctx, signers[0], s.time(), s.witnesses, signers[1:]...)
 	s.noteStall(err)
 	return err
 }

@@ -32,9 +32,7 @@ func TestAccepted(t *testing.T) {
 		}
 		data := n.evidence(ch)
 		s := n.submit(data)
-		promise, err := l.server.Keyset().Of(ledger.UsePromise)[0].Public()
-		must(t, err)
-		p, err := ledger.OpenPromise(s.Promise, promise)
+		p, err := ledger.OpenPromise(s.Promise, l.server.Keyset())
 		must(t, err)
 		if p.Stream != ledger.NodeStream(n.id) || p.Sequence != 0 || p.Received != canon.At(worldBegin) {
 			t.Errorf("promise %+v: not the first of %s", p, n.id)

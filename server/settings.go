@@ -38,8 +38,8 @@ type Settings struct {
 	Witnesses       string        // witness policy file (C2SP tlog-policy): nothing is published without its quorum; empty: no witnesses
 	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
 	Interval        time.Duration // between two checkpoints; zero: DefaultInterval
-	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost
-	RotateEARKey    bool          // sign attestation results with a new key; the old one stays published while results of it are valid
+	Keys            []string      // where private keys are: a folder (empty: keys in Data), and USE=pkcs11:URI for new keys of a use (package keyring)
+	Renew           []string      // at this start: admin-token, ear (key of attestation results), log, result, promise; see KeyOverlap
 	MetricsListen   string        // host:port that serves metrics to anybody who can reach it; empty: none
 }
 
@@ -62,6 +62,9 @@ func (s *Settings) complete() error {
 		return errors.New("settings: a TLS certificate and its key go together")
 	case s.Listen == "" && s.Origin == "":
 		return errors.New("settings: without an address to listen on, the origin must be named")
+	}
+	if _, err := s.renewals(); err != nil {
+		return err
 	}
 	if s.Interval == 0 {
 		s.Interval = DefaultInterval

@@ -119,15 +119,9 @@ func (tx *Tx) PutBlob(data []byte) canon.Digest {
 // Append gives an entry its place in its stream and salts its leaf. The stream's row is held until the transaction ends,
 // so a stream never has a gap and never forks.
 func (tx *Tx) Append(ctx context.Context, d Draft) (canon.Digest, ledger.Entry, error) {
-	tail, held := tx.tails[d.Stream]
-	if !held {
-		var last []byte
-		err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
-			ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, d.Stream, tail.Last[:]).Scan(&tail.Next, &last)
-		if err != nil {
-			return canon.Digest{}, ledger.Entry{}, fmt.Errorf("append to stream %s: %w", d.Stream, err)
-		}
-		copy(tail.Last[:], last)
+	tail, err := tx.hold(ctx, d.Stream)
+	if err != nil {
+		return canon.Digest{}, ledger.Entry{}, err
 	}
 	e := ledger.Entry{
 		Type: ledger.EntryType, Kind: d.Kind, Stream: d.Stream, Sequence: tail.Next, Previous: tail.Last,
@@ -146,6 +140,22 @@ func (tx *Tx) Append(ctx context.Context, d Draft) (canon.Digest, ledger.Entry, 
 	tx.tails[d.Stream] = ledger.Tail{Next: tail.Next + 1, Last: canon.Sum(data)}
 	tx.entries = append(tx.entries, pending{commitment, opening, e})
 	return commitment, e, nil
+}
+
+// hold takes the row of a stream and returns the stream's end, with what this transaction appended.
+func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
+	tail, held := tx.tails[stream]
+	if held {
+		return tail, nil
+	}
+	var last []byte
+	err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
+		ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, stream, tail.Last[:]).Scan(&tail.Next, &last)
+	if err != nil {
+		return tail, fmt.Errorf("append to stream %s: %w", stream, err)
+	}
+	copy(tail.Last[:], last)
+	return tail, nil
 }
 
 // flush writes what the transaction collected. Rows go in an order that all transactions share, to keep deadlocks rare,

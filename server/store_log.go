@@ -111,9 +111,10 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 // nothing (nil witnesses: none are asked for). It reports whether there was something new: a tree that grew, a checkpoint
 // that was published before there were witnesses, or one that is CheckpointLife old: challenges name the newest, and
 // auditors count a machine's time from when it was cosigned. A checkpoint that another process stored meanwhile wins if it
-// is larger, and a key never signs a tree that does not continue the last one published. Signing and asking happen outside
-// the transaction: who dies between the two has published nothing, and asks again.
-func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses) (bool, error) {
+// is larger, and a key never signs a tree that does not continue the last one published. While one key takes over from
+// another, the other signs beside it. Signing and asking happen outside the transaction: who dies between the two has
+// published nothing, and asks again.
+func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses, beside ...note.Signer) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
 	last, noneYet := s.Published(ctx) // before the tree: what others publish meanwhile must not be newer than the tree
 	if noneYet != nil && !errors.Is(noneYet, fs.ErrNotExist) {
@@ -139,7 +140,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 		}
 	}
 	c := ledger.Checkpoint{Origin: key.Name(), Tree: tree}
-	signed, err := ledger.SignCheckpoint(c, key)
+	signed, err := ledger.SignCheckpoint(c, append([]note.Signer{key}, beside...)...)
 	if err != nil {
 		return fail(err)
 	}

@@ -190,9 +190,14 @@ With --state the keys are those of an earlier run, and a log that does not go on
 the checkpoint that was believed is refused: both notes are kept beside the state, as
 FILE.believed.note and FILE.refused.note.
 
-A promise is what a submitter was given for its evidence. It is kept if its entry
-stands in the log, and withheld if it does not though the log has an entry made
-after publish-by, by the server's own clock.`,
+A promise is what a submitter was given for its evidence. Where the trust file names
+witnesses, it is withheld if a checkpoint that they cosigned after publish-by lacks
+its entry, also if a later one has it. Without them all time is the operator's word:
+it is withheld if the log has an entry made after publish-by and not this one.
+
+Witnesses also bracket the time of each appraisal: it lies between the cosignatures
+of the checkpoint that its challenge names and of the first that covers its entry.
+One outside, or a bracket of more than 6 minutes that no stall explains, is a fault.`,
 		Example: `  assay audit replay log.tar --trust trust.yaml
   assay audit replay log.tar --trust trust.yaml --promise promise.json -o json
   assay audit replay log.tar --trust trust.yaml --as-of now --known ~/.cache/assay/collateral`,
@@ -265,7 +270,7 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return err
 	}
 	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
-		if err := a.keepState(ctx, args.state, state, *trust, name); err != nil {
+		if err := a.keepState(ctx, args.state, state, *trust, report, name); err != nil {
 			return err
 		}
 	}
@@ -332,7 +337,7 @@ func (a *app) auditTrustInit(ctx context.Context, urls, engines []string, out st
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Origin(), err)
 		}
-		told = append(told, audit.Told{By: c.Origin(), Keyset: keys})
+		told = append(told, audit.Told{By: c.Origin(), Keyset: keys.Current()})
 	}
 	trust, err := audit.TrustFrom(told...)
 	if err != nil {

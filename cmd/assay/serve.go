@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
 
@@ -47,8 +49,8 @@ requests that it has begun.`,
 	fl.StringVar(&s.TLSCertificate, "tls-cert", "", "PEM `FILE` of the certificate and its chain")
 	fl.StringVar(&s.TLSKey, "tls-key", "", "PEM `FILE` of its key")
 	fl.StringVar(&s.MetricsListen, "metrics", "", "`HOST:PORT` that serves Prometheus metrics to whoever can reach it (default: none)")
-	fl.BoolVar(&s.RotateEARKey, "rotate-ear-key", false, "sign attestation results with a new key; the old one stays published while results of it are valid")
-	fl.BoolVar(&s.RenewAdminToken, "renew-admin-token", false, "end all admin tokens and print another")
+	fl.StringArrayVar(&s.Keys, "keys", nil, "`PLACE` of private keys: a folder (default: keys in the data folder), or USE=pkcs11:URI, where new keys of a use are made; may be repeated")
+	fl.StringSliceVar(&s.Renew, "renew", nil, "`WHAT` to renew at this start: admin-token, ear, log, result, promise (help: assay keys)")
 	return cmd
 }
 
@@ -59,7 +61,7 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	if settings.Data, err = a.dataFolder(settings.Data, "assay"); err != nil {
 		return err
 	}
-	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Log: a.logger()})
+	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Getenv: a.getenv, Log: a.logger()})
 	if err != nil {
 		return err
 	}
@@ -69,7 +71,14 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	}
 	fmt.Fprintf(a.stdout, "url          %s\n", s.Origin())
 	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s)\n", s.Policy().Name, s.Policy().Digest.Short())
-	fmt.Fprintf(a.stdout, "log          %s\n", s.Keyset().Log)
+	keys := s.Keyset()
+	for i, vkey := range keys.LogVKeys(canon.At(a.now())) {
+		if i == 0 {
+			fmt.Fprintf(a.stdout, "log          %s\n", vkey)
+		} else {
+			fmt.Fprintf(a.stdout, "log too      %s, until %s\n", vkey, keys.Standing(ledger.UseLog, canon.At(a.now()))[i].Until)
+		}
+	}
 	if names := s.Witnesses(); len(names) > 0 {
 		fmt.Fprintf(a.stdout, "witnesses    %s\n", strings.Join(names, ", "))
 	}
