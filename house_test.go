@@ -25,7 +25,7 @@ var floors = map[string]int{
 	"verifier": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
 	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2,
-	"internal/canon": 1, "internal/tar": 1, "internal/files": 1,
+	"internal/canon": 1, "internal/pack": 1, "internal/tar": 1, "internal/files": 1,
 }
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of

@@ -28,11 +28,15 @@ const (
 	CollateralWait  = 2 * time.Minute  // for which a submission waits for collateral that a vendor may yet give
 	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
 	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired
+	GarbageAge      = 24 * time.Hour   // for which a part that nothing needs any more is kept
+	SegmentRest     = 10 * time.Minute // for which a segment of blobs was not written before it may go: longer than a transaction
+	CollectInterval = time.Hour        // between two collections of a running server
 	appraiserPoll   = time.Second      // how late the appraiser sees what another process took
 )
 
 const (
 	appraiserBatch   = 64   // submissions that one look at the table finds
+	collectBatch     = 256  // blobs that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher
 	activationSecret = 32   // bytes; a TPM opens no more than a digest has
 )

@@ -38,20 +38,6 @@ func (src source) Blob(ctx context.Context, digest canon.Digest) ([]byte, error)
 	return src.store.Blob(ctx, digest)
 }
 
-// Blob returns the bytes of a digest: a stored blob, or the opening of a commitment. Without: [fs.ErrNotExist].
-func (s *Store) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	var data []byte
-	err := s.db.Reader().QueryRowContext(ctx, `SELECT data FROM blob WHERE digest = $1
-		UNION ALL SELECT opening FROM entry WHERE commitment = $1`, digest[:]).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", digest, err)
-	}
-	return data, nil
-}
-
 // Record is an entry of the log with its place.
 type Record struct {
 	Index      int64 // of the leaf

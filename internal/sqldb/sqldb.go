@@ -51,6 +51,7 @@ type DB struct {
 	// write holds one connection for SQLite, so that writers of this process queue here and not on the file's lock.
 	write, read *sql.DB
 	postgres    bool
+	dir         string // of the SQLite file
 }
 
 // Open opens a database and checks that it answers. It changes nothing but creates a SQLite file that is not there, for
@@ -97,7 +98,7 @@ func open(databaseURL string) (*DB, error) {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
 		read.SetMaxOpenConns(maxReaders)
-		return &DB{write: write, read: read}, nil
+		return &DB{write: write, read: read, dir: filepath.Dir(path)}, nil
 	case strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://"):
 		both, err := sql.Open("pgx", databaseURL)
 		if err != nil {
@@ -111,6 +112,9 @@ func open(databaseURL string) (*DB, error) {
 	scheme, _, _ := strings.Cut(databaseURL, ":")
 	return nil, fmt.Errorf("open database: scheme %.20q is not known, want sqlite:PATH or postgres://…", scheme)
 }
+
+// Dir returns the folder of a SQLite file, or nothing.
+func (db *DB) Dir() string { return db.dir }
 
 // Close closes all connections.
 func (db *DB) Close() error {
