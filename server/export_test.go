@@ -1,11 +1,25 @@
 package server
 
 import (
+	"testing"
+
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/verifier"
 )
 
 // TestingOnlyAppraise puts another function in the place of the rule rooms.
 func (s *Server) TestingOnlyAppraise(f func(*verifier.Opened, attest.Case) verifier.Appraisal) {
 	s.appraise = f
+}
+
+// TestingOnlyStep has f told of each step after which a process may die.
+func (s *Store) TestingOnlyStep(f func(string)) { s.testingOnlyStep = f }
+
+// TestingOnlyForget deletes a blob's row as erasing and collecting do.
+func (s *Store) TestingOnlyForget(t testing.TB, now canon.Time, digest canon.Digest) {
+	t.Helper()
+	if err := s.Tx(t.Context(), func(tx *Tx) error { return deleteBlob(t.Context(), tx.SQL, digest, now) }); err != nil {
+		t.Fatal(err)
+	}
 }
