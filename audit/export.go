@@ -18,7 +18,7 @@ import (
 // entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
 // blobs.
 //
-// It refuses a source that lacks a part, or whose leaves are not those of the checkpoint; it does not check the
+// It refuses a source that lacks a part which the log does not say was erased, or whose leaves are not those of the checkpoint; it does not check the
 // checkpoint's signature and recomputes no appraisal: [Replay] does.
 func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	note, err := src.Checkpoint(ctx)
@@ -29,7 +29,7 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	digests, err := namedBlobs(ctx, src, c.Tree)
+	digests, erased, err := namedBlobs(ctx, src, c.Tree)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
@@ -47,6 +47,9 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	}
 	for _, d := range digests {
 		data, err := readBlob(ctx, src, d)
+		if erased[d] && isAbsent(err) {
+			continue
+		}
 		if err == nil {
 			err = tar.Write(w, blobName(d), data)
 		}
@@ -60,11 +63,12 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	return nil
 }
 
-// namedBlobs returns the digests of all blobs that belong to a log, ordered, each once.
-func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]canon.Digest, error) {
-	var digests []canon.Digest
+// namedBlobs returns the digests of all blobs that belong to a log, ordered, each once, and those that the log says were
+// erased. Whether they were rightly is for a replay to find.
+func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) (digests []canon.Digest, erased map[canon.Digest]bool, err error) {
+	erased = map[canon.Digest]bool{}
 	compactAt := 1 << 12
-	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
+	err = ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
 		opening, err := readBlob(ctx, src, commitment)
 		if err != nil {
 			return fmt.Errorf("entry %d: opening: %w", index, err)
@@ -74,8 +78,23 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]can
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
 		inner, err := namedByBody(ctx, src, e)
-		if err != nil {
+		if err != nil && !isAbsent(err) { // a body that is absent is looked for again, when it is known what was erased
 			return fmt.Errorf("entry %d: %w", index, err)
+		}
+		if e.Kind == ledger.KindErasure {
+			body, err := readBlob(ctx, src, e.Body)
+			if err != nil {
+				return fmt.Errorf("entry %d: %w", index, err)
+			}
+			act, err := ledger.ParseErasure(body)
+			if err != nil {
+				return fmt.Errorf("entry %d: %w", index, err)
+			}
+			if act.Act == ledger.ActErase {
+				for _, d := range act.Digests {
+					erased[d] = true
+				}
+			}
 		}
 		digests = append(append(digests, commitment, e.Body), inner...)
 		if len(digests) > compactAt { // roots and references recur in every appraisal
@@ -84,7 +103,7 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) ([]can
 		}
 		return nil
 	})
-	return slices.Compact(sorted(digests)), err
+	return slices.Compact(sorted(digests)), erased, err
 }
 
 func sorted(digests []canon.Digest) []canon.Digest {
@@ -137,7 +156,7 @@ func readBlob(ctx context.Context, src ledger.Source, digest canon.Digest) ([]by
 	data, err := src.Blob(ctx, digest)
 	switch {
 	case isNotExist(err):
-		return nil, &Fault{Part: blobName(digest), Index: NoIndex, What: "missing"}
+		return nil, absent(digest)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", blobName(digest), err)
 	case len(data) > MaxBlob:

@@ -28,6 +28,7 @@ type history struct {
 	jobs       []*evidence // in log order
 
 	wanted map[canon.Digest]*found // commitments of promises
+	acts   []ledger.Act            // holds, releases and erasures
 }
 
 // logged names an input of an appraisal that has an entry of its own.
@@ -37,6 +38,7 @@ type logged struct {
 }
 
 type challenge struct {
+	absent   bool // its body is not there: of the rest, only index, answered and by are known
 	index    int64
 	digest   canon.Digest // N
 	node     string
@@ -221,9 +223,17 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	body, err := r.blob(ctx, e.Body)
 	if err != nil {
+		if isAbsent(err) {
+			r.learnAbsent(index, e)
+		}
 		return err
 	}
 	switch e.Kind {
+	case ledger.KindErasure:
+		var act ledger.Erasure
+		if act, err = ledger.ParseErasure(body); err == nil {
+			r.acts = append(r.acts, ledger.Act{Index: index, Time: e.Time, Erasure: act})
+		}
 	case ledger.KindKeyset:
 		_, err = ledger.ParseKeyset(body)
 	case ledger.KindPolicy:
@@ -313,6 +323,7 @@ func (r *replay) learnEvidence(index int64, e ledger.Entry) error {
 	}
 	c.answered, c.by = true, index
 	switch {
+	case c.absent:
 	case e.Stream != ledger.NodeStream(c.node):
 		return wrong("in stream %q, the challenge was made for node %q", e.Stream, c.node)
 	case e.Time < c.issued || e.Time > c.expires:
@@ -336,7 +347,7 @@ func (r *replay) learnAppraisal(index int64, e ledger.Entry) error {
 }
 
 func (r *replay) learnVerdict(index int64, e ledger.Entry) error {
-	if len(e.Refs) != 2 || r.appraisals[e.Refs[0]] == nil || r.policies[e.Refs[1]] == nil {
+	if len(e.Refs) != 2 || r.appraisals[e.Refs[0]] == nil || !r.knowsPolicy(e.Refs[1]) {
 		return wrong("refs do not name the appraisal and the policy that it follows from")
 	}
 	a := r.appraisals[e.Refs[0]]

@@ -146,7 +146,10 @@ func (j *job) met(err error, index int64, kind string) error {
 func (j *job) run(ctx context.Context) error {
 	data, err := j.blob(ctx, j.ev.body)
 	if err != nil {
-		return j.met(err, j.ev.index, ledger.KindEvidence)
+		if err := j.met(err, j.ev.index, ledger.KindEvidence); err != nil {
+			return err
+		}
+		return j.passOver(ctx)
 	}
 	opened, err := verifier.Open(verifier.TypeBundle, data)
 	if err != nil {
@@ -191,7 +194,7 @@ func (j *job) checkAnswer(opened *verifier.Opened, data []byte) *Fault {
 		b, signed = &parsed, bySession
 	}
 	switch {
-	case j.ev.challenge != nil && b.Challenge != j.ev.challenge.digest:
+	case j.ev.challenge != nil && !j.ev.challenge.absent && b.Challenge != j.ev.challenge.digest:
 		return &Fault{What: fmt.Sprintf("answers the challenge %s, its entry names %s", b.Challenge, j.ev.challenge.digest)}
 	case !signed:
 		return &Fault{What: "not signed by the session key that the bundle names"}
@@ -372,12 +375,17 @@ func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *apprais
 		return wrong("names the appraisal %s, its entry names %s", r.Appraisal, a.body)
 	case r.Policy != v.policy:
 		return wrong("names the policy %s, its entry names %s", r.Policy, v.policy)
+	case logged == nil && j.absent(ctx, a.body):
+		return absent(a.body)
 	case logged == nil:
 		return wrong("not replayed: its appraisal has no claims to decide on")
 	case r.Verdict.AsOf < logged.AsOf || r.Verdict.AsOf > v.time:
 		return wrong("as of %s, the appraisal is as of %s and the entry of %s", r.Verdict.AsOf, logged.AsOf, v.time)
 	}
 	j.res.outcomes[r.Verdict.Outcome.String()]++
+	if j.policies[v.policy] == nil {
+		return absent(v.policy)
+	}
 	again, ok := attempt(func() policy.Verdict { return policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf) })
 	if !ok {
 		j.res.verdicts.NotReproducible++

@@ -39,6 +39,8 @@ type Options struct {
 //     was made for, with a bundle that its session key signed
 //   - every appraisal, computed again from its inputs, and that references and collateral were logged before
 //   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
+//   - every hold, release and erasure: that it was allowed. A body that is not there because it was erased, as it may be,
+//     is no fault, and what rests on it is not recomputed
 //   - the given promises
 //
 // It does not check witnesses, nor that the log continues one seen earlier, nor instants against any other clock than the
@@ -75,6 +77,9 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 	}
 	if whole {
 		if err := r.recompute(ctx); err != nil {
+			return Report{}, fmt.Errorf("replay: %w", err)
+		}
+		if err := r.judgeErasures(ctx); err != nil {
 			return Report{}, fmt.Errorf("replay: %w", err)
 		}
 		r.findUnnamed()

@@ -47,23 +47,25 @@ func (o Outcome) ExitCode() int {
 // Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
 // whatever the number of workers, the machine and the day.
 type Report struct {
-	Type       string       `json:"type"`
-	Outcome    Outcome      `json:"outcome"`
-	Trust      string       `json:"trust"` // anchored, or not anchored
-	Origin     string       `json:"origin"`
-	Size       int64        `json:"size"` // entries, as the checkpoint says
-	Root       canon.Digest `json:"root,omitzero"`
-	Keys       []SeenKey    `json:"keys"`       // that the log shows
-	Roots      []SeenRoots  `json:"roots"`      // root sets that appraisals were made under
-	Entries    []KindCount  `json:"entries"`    // that were read, by kind
-	Unanswered int64        `json:"unanswered"` // evidence without a verdict
-	Appraisals Tally        `json:"appraisals"`
-	Verdicts   Tally        `json:"verdicts"`
-	Outcomes   []KindCount  `json:"outcomes"` // of the logged verdicts
-	Promises   []Kept       `json:"promises"`
-	First      *Fault       `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
-	FaultCount int64        `json:"fault_count"`
-	Faults     []Fault      `json:"faults"` // the first MaxFaults of them, in log order
+	Type        string       `json:"type"`
+	Outcome     Outcome      `json:"outcome"`
+	Trust       string       `json:"trust"` // anchored, or not anchored
+	Origin      string       `json:"origin"`
+	Size        int64        `json:"size"` // entries, as the checkpoint says
+	Root        canon.Digest `json:"root,omitzero"`
+	Keys        []SeenKey    `json:"keys"`       // that the log shows
+	Roots       []SeenRoots  `json:"roots"`      // root sets that appraisals were made under
+	Entries     []KindCount  `json:"entries"`    // that were read, by kind
+	Unanswered  int64        `json:"unanswered"` // evidence without a verdict
+	Appraisals  Tally        `json:"appraisals"`
+	Verdicts    Tally        `json:"verdicts"`
+	Outcomes    []KindCount  `json:"outcomes"` // of the logged verdicts
+	Promises    []Kept       `json:"promises"`
+	ErasedCount int64        `json:"erased_count,omitzero"` // blobs that are not there because they were erased, as they may be
+	Erased      []ErasedBlob `json:"erased,omitzero"`       // the first MaxFaults of them, ordered by digest
+	First       *Fault       `json:"first,omitzero"`        // first appraisal or verdict that came out otherwise, in log order
+	FaultCount  int64        `json:"fault_count"`
+	Faults      []Fault      `json:"faults"` // the first MaxFaults of them, in log order
 }
 
 // Words for [Report.Trust].
@@ -128,6 +130,10 @@ func (r Report) Text() string {
 	}
 	switch r.Outcome {
 	case Equal:
+		if r.ErasedCount > 0 {
+			line("replay", "equal: what was not erased, as it may be, follows from its logged inputs")
+			break
+		}
 		line("replay", "equal: every appraisal and verdict follows from its logged inputs")
 	case NotAnchored:
 		line("replay", "equal, but undecided: %s", r.undecided())
@@ -148,6 +154,12 @@ func (r Report) Text() string {
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
+	}
+	for _, b := range r.Erased {
+		line("erased", "%s: by entry %d", b.Part, b.By)
+	}
+	if more := r.ErasedCount - int64(len(r.Erased)); more > 0 {
+		line("erased", "and %d more", more)
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, printable(p.Name), p.What)

@@ -22,6 +22,7 @@ const (
 	KindAppraisal  = "appraisal/v1"
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
+	KindErasure    = "erasure/v1"
 )
 
 // Streams. Evidence stands in the stream of its node, see [NodeStream].
@@ -40,6 +41,7 @@ var streamOf = map[string]string{
 	KindReference:  StreamServer,
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
+	KindErasure:    StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,
 	KindVerdict:    StreamVerifier,

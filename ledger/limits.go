@@ -12,5 +12,8 @@ const (
 	MaxKeys        = 32       // keys of a keyset
 	MaxKey         = 1 << 10  // bytes of one SubjectPublicKeyInfo
 	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
+	MaxErasure     = 1 << 20  // bytes of an erasure document
+	MaxErased      = 4096     // digests and nodes of one erasure document
+	MaxReason      = 1 << 10  // bytes of its reason
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from
 )

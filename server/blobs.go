@@ -188,9 +188,7 @@ func (tx *Tx) packBlobs(ctx context.Context, rows []storedBlob) error {
 }
 
 // queryDigests returns the digests that a query selects.
-func queryDigests(ctx context.Context, q interface {
-	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-}, query string, args ...any) ([]canon.Digest, error) {
+func queryDigests(ctx context.Context, q rowsQuerier, query string, args ...any) ([]canon.Digest, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -231,7 +229,7 @@ func (s *Store) readBlob(ctx context.Context, digest canon.Digest, gone pack.Pla
 	err = s.db.Reader().QueryRowContext(ctx, `SELECT coding, data, segment, place, length FROM blob WHERE digest = $1
 		UNION ALL SELECT 0, opening, 0, 0, 0 FROM entry WHERE commitment = $1`, digest[:]).Scan(&b.coding, &b.data, &b.place.Segment, &b.place.At, &b.place.Length)
 	if errors.Is(err, sql.ErrNoRows) {
-		return b, fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
+		return b, s.absent(ctx, digest)
 	}
 	if err != nil {
 		return fail(err)
@@ -259,6 +257,19 @@ func (s *Store) readBlob(ctx context.Context, digest canon.Digest, gone pack.Pla
 		return fail(fmt.Errorf("damaged: what is stored has the digest %s", got))
 	}
 	return b, nil
+}
+
+// absent says why there is no blob.
+func (s *Store) absent(ctx context.Context, digest canon.Digest) error {
+	e := &ErasedError{Digest: digest}
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT place FROM erased WHERE digest = $1`, digest[:]).Scan(&e.Entry)
+	switch {
+	case err == nil:
+		return e
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
+	}
+	return fmt.Errorf("read blob %s: %w", digest, err)
 }
 
 // decode returns the bytes that a stored blob is of.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/pack"
+	"github.com/assay-network/assay/ledger"
 )
 
 // Collected says what a collection did.
@@ -44,6 +46,16 @@ func (s *Store) Collect(ctx context.Context, now canon.Time) (Collected, error) 
 }
 
 func (s *Store) collectParts(ctx context.Context, now canon.Time, c *Collected) error {
+	acts, err := s.Acts(ctx)
+	if err != nil {
+		return err
+	}
+	held := map[canon.Digest]bool{}
+	for _, h := range ledger.InForce(acts) {
+		for _, d := range h.Digests {
+			held[d] = true
+		}
+	}
 	for after := []byte{}; after != nil; {
 		var gone int64
 		from := after
@@ -61,7 +73,7 @@ func (s *Store) collectParts(ctx context.Context, now canon.Time, c *Collected) 
 				if err != nil {
 					return err
 				}
-				if needed {
+				if needed || held[d] {
 					continue
 				}
 				if err := deleteBlob(ctx, tx, d, now); err != nil {
@@ -233,6 +245,26 @@ func (s *Store) emptySegment(ctx context.Context, segment int64, c *Collected) e
 		}
 		c.Moved += int64(n)
 		s.testingOnlyStep("moved")
+	}
+}
+
+// collectLoop collects now and then until the context ends.
+func (s *Server) collectLoop(ctx context.Context) {
+	tick := time.NewTicker(CollectInterval)
+	defer tick.Stop()
+	for {
+		c, err := s.store.Collect(ctx, s.time())
+		if err = errors.Join(append(c.Damaged, err)...); err != nil && ctx.Err() == nil {
+			s.alarm("collecting blobs failed", "error", err)
+		}
+		if c.Blobs+c.Segments > 0 {
+			s.log.Info("blobs collected", "blobs", c.Blobs, "segments", c.Segments, "bytes", c.Freed)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	codeBadSignature = "bad-signature" // 422: the session key did not sign the bundle
 	codeNotDecided   = "not-decided"   // 409: there is no verdict on the evidence yet
 	codeOutdone      = "outdone"       // 410: something later speaks against the node
+	codeErased       = "erased"        // 410: an entry of the log says that it was erased
 	codeTooMany      = "too-many"      // 429: too many open challenges
 	codeInternal     = "internal"      // 500: our fault
 	codeBusy         = "busy"          // 503: come again
@@ -52,6 +53,7 @@ var statuses = map[string]struct {
 	client.CodeChallengeExpired: {http.StatusGone, "the challenge is not open"},
 	codeNotDecided:              {http.StatusConflict, "the evidence is not decided"},
 	codeOutdone:                 {http.StatusGone, "the verdict no longer stands alone"},
+	codeErased:                  {http.StatusGone, "it was erased"},
 	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},
 	codeMediaType:               {http.StatusUnsupportedMediaType, "the media type is not known"},
 	codeBadSignature:            {http.StatusUnprocessableEntity, "the signature is not good"},
@@ -118,9 +120,12 @@ var (
 // caller learns no more than that.
 func (s *Server) problemOf(ctx context.Context, what string, err error) *problem {
 	var p *problem
+	var erased *ErasedError
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &erased):
+		return refuse(codeErased, "by entry %d of the log", erased.Entry)
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse(codeNotFound, "no such thing")
 	case ctx.Err() != nil:

@@ -187,6 +187,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.appraiseLoop(ctx) })
 	loops.Go(func() { s.publishLoop(ctx) })
+	loops.Go(func() { s.collectLoop(ctx) })
 	var scrapeErr error
 	loops.Go(func() {
 		defer cancel()

@@ -119,8 +119,11 @@ type pending struct {
 }
 
 // Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see [sqldb.DB.Tx].
-func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error {
-	return s.db.Tx(ctx, func(sqlTx *sql.Tx) error {
+func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error { return s.tx(ctx, s.db.Tx, f) }
+
+// tx runs f in a transaction of a kind that the database has.
+func (s *Store) tx(ctx context.Context, run func(context.Context, func(*sql.Tx) error) error, f func(*Tx) error) error {
+	return run(ctx, func(sqlTx *sql.Tx) error {
 		tx := &Tx{SQL: sqlTx, store: s, blobs: map[canon.Digest]putBlob{}, tails: map[string]ledger.Tail{}}
 		if err := f(tx); err != nil {
 			return err

@@ -68,7 +68,16 @@ func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]Record, e
 }
 
 func (s *Store) records(ctx context.Context, where string, limit int, arg any) ([]Record, error) {
-	rows, err := s.db.Reader().QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
+	return records(ctx, s.db.Reader(), where, limit, arg)
+}
+
+// rowsQuerier is a transaction or the readers' pool.
+type rowsQuerier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func records(ctx context.Context, q rowsQuerier, where string, limit int, arg any) ([]Record, error) {
+	rows, err := q.QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}

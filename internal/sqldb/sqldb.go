@@ -156,6 +156,25 @@ func (db *DB) Tx(ctx context.Context, f func(*sql.Tx) error) error {
 	}
 }
 
+// Erase is [DB.Tx] for a transaction that deletes what is to be gone. SQLite overwrites it in the file, and takes it out of
+// the write-ahead log, as soon as no reader is in the way. In PostgreSQL it goes when the table is vacuumed, and from its
+// write-ahead log and backups when those go: that is for who runs it to see to.
+func (db *DB) Erase(ctx context.Context, f func(*sql.Tx) error) error {
+	if db.postgres {
+		return db.Tx(ctx, f)
+	}
+	// There is one connection that writes, so the setting is of this transaction alone.
+	if _, err := db.write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	err := db.Tx(ctx, f)
+	// Both are to be done whatever became of the transaction and of who wanted it.
+	after := context.WithoutCancel(ctx)
+	_, err1 := db.write.ExecContext(after, `PRAGMA secure_delete = OFF`)
+	_, err2 := db.write.ExecContext(after, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return errors.Join(err, err1, err2)
+}
+
 func (db *DB) once(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
