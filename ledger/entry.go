@@ -3,6 +3,8 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -48,6 +50,9 @@ var streamOf = map[string]string{
 	KindEnrolment:  StreamVerifier,
 	KindEvidence:   nodePrefix,
 }
+
+// Kinds returns the kinds of entries that this build knows, ordered.
+func Kinds() []string { return slices.Sorted(maps.Keys(streamOf)) }
 
 // Entry records one act of one actor. What was done is the body, a blob that the entry names.
 type Entry struct {
