@@ -30,7 +30,7 @@ var floors = map[string]int{
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
 // its own.
-var testRooms = []string{"testvectors", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "attest/mint", "verifier/internal/runner", "verifier/collateral/fake"}
+var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "attest/mint", "verifier/internal/runner", "verifier/collateral/fake"}
 
 // sideways lists the imports on one floor that are meant, each with its reason.
 var sideways = map[string]string{

@@ -1,5 +1,6 @@
 // Package agent is what runs on a provider's machine: it answers the verifier's challenges with evidence of the hardware,
-// again and again, and keeps nothing but a node credential, the keys that it believes and the last checkpoint it saw.
+// again and again, and keeps nothing but a node credential, the keys that it believes, the last checkpoint it saw and what
+// the log promised it.
 //
 // One round: ask for a challenge; refuse it unless it is for this node, from the pinned verifier, and names a checkpoint
 // that continues the last one; take the evidence, sealing component last; sign the bundle with the session key; submit;
@@ -7,6 +8,9 @@
 // process, after [MaxKeyLife], at a reject, an eviction, a reboot (another boot id, or another count of a TPM) and on
 // request; the next keys are sealed by the next round's evidence. Where the machine has a TPM, the verifier activates its
 // key first. Where it has confidential GPUs, they take no work before a verdict accepts the machine.
+//
+// Before each round it looks whether the log kept its promises, and once an hour at the head of its own stream. A fault of
+// the log is said aloud and kept with its proof; the rounds go on.
 //
 // Clock, waiting and randomness are arguments. What the agent believes of a verdict is its signature; recomputing it is
 // what audit does.
@@ -59,6 +63,7 @@ type Status struct {
 	Failures  int64      // of them, without a verdict
 	Fault     string     // of the last round; empty: it ended well
 	Next      canon.Time // when the next round begins at the latest
+	LogFaults int64      // that it found in the log, since it began; see [Stream]
 }
 
 // ErrRevoked is returned when the server no longer takes the node's credential: a person has to join the node anew.
@@ -171,6 +176,11 @@ func (a *Agent) round(ctx context.Context) error {
 	if err := a.renew(); err != nil {
 		return err
 	}
+	if err := a.checkLog(ctx); errors.Is(err, ErrFork) || errors.Is(err, errStream) {
+		return err
+	} else if err != nil {
+		a.c.Logger.Warn("the log was not checked", "error", err)
+	}
 	if err := a.activate(ctx); err != nil {
 		return err
 	}
@@ -254,12 +264,18 @@ func (a *Agent) answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.sending(); err != nil {
+		return err
+	}
 	sub, err := a.submit(ctx, data, ch.Challenge.Expires)
 	if err != nil {
 		return err
 	}
 	promise, err := a.promised(sub.Promise)
 	if err != nil {
+		return err
+	}
+	if err := a.hold(sub.Promise, promise, ch.Checkpoint); err != nil {
 		return err
 	}
 	a.c.Logger.Info("evidence submitted", "evidence", sub.Evidence.Short(), "keys", a.session.keys.Digest().Short(),
@@ -272,19 +288,35 @@ func (a *Agent) believe(ctx context.Context, ch client.Challenged) error {
 	if err := a.c.Node.CheckChallenge(ch, a.c.Now()); err != nil {
 		return err
 	}
+	if ch.Checkpoint == "" {
+		last, err := a.c.Store.Checkpoint()
+		if err != nil {
+			return err
+		}
+		return a.c.Node.CheckCheckpoint(ctx, a.c.Log, last, ch.Checkpoint)
+	}
+	_, err := a.follow(ctx, ch.Checkpoint)
+	return err
+}
+
+// follow believes a checkpoint if it is the log's and continues the last one that was believed, and remembers it.
+func (a *Agent) follow(ctx context.Context, next string) (ledger.Checkpoint, error) {
 	last, err := a.c.Store.Checkpoint()
 	if err != nil {
-		return err
+		return ledger.Checkpoint{}, err
 	}
-	err = a.c.Node.CheckCheckpoint(ctx, a.c.Log, last, ch.Checkpoint)
+	err = a.c.Node.CheckCheckpoint(ctx, a.c.Log, last, next)
 	if errors.Is(err, ErrFork) {
 		a.c.Logger.Error("checkpoint refused, both notes are kept", "error", err)
-		return errors.Join(err, a.c.Store.SaveRefused(ch.Checkpoint))
+		return ledger.Checkpoint{}, errors.Join(err, a.c.Store.SaveRefused(next))
 	}
-	if err != nil || ch.Checkpoint == last {
-		return err
+	if err == nil && next != last {
+		err = a.c.Store.SaveCheckpoint(next)
 	}
-	return a.c.Store.SaveCheckpoint(ch.Checkpoint)
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	return ledger.ReadCheckpoint([]byte(next))
 }
 
 // submit hands in the same bytes until the server has answered or the challenge is over: a lost answer is found again.
@@ -379,7 +411,11 @@ func (a *Agent) learn(r client.Result, evidence canon.Digest, promise ledger.Pro
 	if err != nil {
 		return err
 	}
-	if err := kept(r.Entries, evidence, promise); err != nil {
+	e, err := kept(r.Entries, evidence, promise)
+	if err == nil {
+		err = a.opened(e)
+	}
+	if err != nil {
 		return err
 	}
 	a.note(func(s *Status) {
@@ -403,20 +439,20 @@ func (a *Agent) learn(r client.Result, evidence canon.Digest, promise ledger.Pro
 	return a.obey(d.Outcome)
 }
 
-// kept tells whether the promised entry is the evidence: the promise itself names a salted commitment alone.
-func kept(entries []client.LogEntry, evidence canon.Digest, promise ledger.Promise) error {
+// kept returns the promised entry, if it is the evidence: the promise itself names a salted commitment alone.
+func kept(entries []client.LogEntry, evidence canon.Digest, promise ledger.Promise) (ledger.Entry, error) {
 	for _, le := range entries {
 		if canon.Sum(le.Opening) != promise.Commitment {
 			continue
 		}
 		_, e, err := ledger.ParseOpening(le.Opening)
 		if err != nil {
-			return err
+			return e, err
 		}
 		if e.Body != evidence || e.Stream != promise.Stream || e.Sequence != promise.Sequence {
-			return errors.New("promise: the promised entry is not the submitted evidence")
+			return e, errors.New("promise: the promised entry is not the submitted evidence")
 		}
-		return nil
+		return e, nil
 	}
-	return errors.New("promise: the result does not open the promised entry")
+	return ledger.Entry{}, errors.New("promise: the result does not open the promised entry")
 }

@@ -81,8 +81,9 @@ func TestCollectGPUs(t *testing.T) {
 	}
 }
 
-// Confidential GPUs take no work before a verdict accepts the machine.
-func TestGPUsWaitForTheVerdict(t *testing.T) {
+// TestPitfall02GPUsWaitForTheVerdict: confidential GPUs take no work before a verdict accepts the machine, and are opened when
+// it does.
+func TestPitfall02GPUsWaitForTheVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		verdicts []string

@@ -15,4 +15,7 @@ const (
 	Patience        = 10 * time.Minute // for a result
 	MaxChallenges   = 3                // challenges of one round: one may expire while evidence is made
 	MaxState        = 1 << 20          // bytes of a state file
+	MaxHeld         = 64               // promises that wait to be seen kept
+	MaxLogFaults    = 16               // faults of the log that are kept with their proof
+	ClockSlack      = 60               // s by which the clocks of agent and server may differ
 )

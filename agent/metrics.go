@@ -18,6 +18,7 @@ const MetricsType = "text/plain; version=0.0.4; charset=utf-8"
 //
 //	assay_agent_rounds_total                  rounds that ended since the agent began
 //	assay_agent_round_failures_total          of them, without a verdict
+//	assay_agent_log_faults_total              things that the log did and must not do, found since the agent began
 //	assay_agent_verdict{verdict}              1 for the last verdict, 0 for the others: accept, reject, undecided
 //	assay_agent_verdict_age_seconds           since the agent learned it
 //	assay_agent_last_accept_age_seconds       since it last learned of an accept
@@ -29,6 +30,8 @@ func (s Status) Metrics(now time.Time) []byte {
 	fmt.Fprintf(&b, "assay_agent_rounds_total %d\n", s.Rounds)
 	metric("assay_agent_round_failures_total", "counter", "Rounds that ended without a verdict.")
 	fmt.Fprintf(&b, "assay_agent_round_failures_total %d\n", s.Failures)
+	metric("assay_agent_log_faults_total", "counter", "Things that the log did and must not do.")
+	fmt.Fprintf(&b, "assay_agent_log_faults_total %d\n", s.LogFaults)
 	if s.Decided != 0 {
 		metric("assay_agent_verdict", "gauge", "1 for the last verdict, 0 for the others.")
 		for _, outcome := range []string{client.Accept, client.Reject, client.Undecided} {

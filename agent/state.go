@@ -30,6 +30,7 @@ type Node struct {
 const (
 	fileNode       = "node.json"
 	fileCheckpoint = "checkpoint"         // last checkpoint note that was believed
+	fileStream     = "stream.json"        // what the node remembers of its stream
 	fileRefused    = "checkpoint.refused" // note that the log signed and that contradicts the former: proof of a fork
 )
 
@@ -54,6 +55,9 @@ func (s Store) Prepare() error {
 
 // Path returns where the node's document is kept.
 func (s Store) Path() string { return filepath.Join(s.dir, fileNode) }
+
+// StreamPath returns where it is kept what the node remembers of its stream.
+func (s Store) StreamPath() string { return filepath.Join(s.dir, fileStream) }
 
 // Node reads the node's document. An error that is fs.ErrNotExist says that the node never joined.
 func (s Store) Node() (Node, error) {

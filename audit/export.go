@@ -121,6 +121,13 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		}
 		c, err := ledger.ParseCollateral(body)
 		return []canon.Digest{c.Data}, err
+	case ledger.KindHeads:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		h, err := ledger.ParseHeads(body)
+		return []canon.Digest{h.Seed}, err
 	case ledger.KindAppraisal:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

@@ -26,6 +26,7 @@ type history struct {
 	evidence   map[canon.Digest]*evidence
 	appraisals map[canon.Digest]*appraisal
 	jobs       []*evidence // in log order
+	uncovered  uncovered
 
 	wanted map[canon.Digest]*found // commitments of promises
 	acts   []ledger.Act            // holds, releases and erasures
@@ -153,6 +154,7 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	}
 	r.kinds[e.Kind]++
 	r.latest = max(r.latest, e.Time)
+	r.expectHeads(index, e)
 	tail, err := r.tails[e.Stream].Extend(e)
 	if err != nil {
 		fault("%v", err)
@@ -259,6 +261,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		}
 	case ledger.KindChallenge:
 		err = r.learnChallenge(index, e, body)
+	case ledger.KindHeads:
+		err = r.learnHeads(ctx, e, body)
 	default:
 		panic("audit: internal error: no rule for " + e.Kind)
 	}

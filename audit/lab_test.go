@@ -64,6 +64,8 @@ type log struct {
 	commitments []canon.Digest
 	streams     map[string]ledger.Tail
 	note        []byte
+	uncovered   canon.Time // of the first entry that no heads entry covers; zero: none
+	noHeads     bool       // no heads entries are made
 }
 
 func newLog(t testing.TB, name string) *log {
@@ -111,11 +113,34 @@ func (l *log) put(v any) canon.Digest { return l.putBytes(l.bytes(v)) }
 
 // append adds the next entry of a stream and returns its commitment.
 func (l *log) append(kind, stream string, body canon.Digest, refs ...canon.Digest) canon.Digest {
+	switch {
+	case kind == ledger.KindHeads:
+		l.uncovered = 0
+	case l.uncovered != 0 && l.now >= l.uncovered+ledger.HeadsWithin && !l.noHeads:
+		now := l.now
+		l.now = l.uncovered + ledger.HeadsWithin
+		l.heads(nil)
+		l.now = now
+		fallthrough
+	case l.uncovered == 0:
+		l.uncovered = l.now
+	}
 	tail := l.streams[stream]
 	if refs == nil {
 		refs = []canon.Digest{}
 	}
 	return l.appendEntry(ledger.Entry{Type: ledger.EntryType, Kind: kind, Stream: stream, Sequence: tail.Next, Previous: tail.Last, Time: l.now, Body: body, Refs: refs})
+}
+
+// heads adds a heads entry; change makes the streams that it commits to other ones.
+func (l *log) heads(change func(map[string]ledger.Tail)) canon.Digest {
+	tails := maps.Clone(l.streams)
+	if change != nil {
+		change(tails)
+	}
+	seed := sha256.Sum256(fmt.Appendf(nil, "seed %d", len(l.commitments)))
+	l.putBytes(seed[:])
+	return l.append(ledger.KindHeads, ledger.StreamServer, l.put(ledger.NewHeadsTree(seed[:], tails).Document()))
 }
 
 // appendEntry adds any entry, also one that no ledger would take.

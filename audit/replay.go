@@ -3,15 +3,12 @@ package audit
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
@@ -31,9 +28,11 @@ type Options struct {
 
 // Replay recomputes a log. It checks:
 //
-//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows
+//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows; and that a
+//     quorum of the trusted witnesses cosigned it, where the trust names some
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
+//   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
@@ -43,7 +42,7 @@ type Options struct {
 //     is no fault, and what rests on it is not recomputed
 //   - the given promises
 //
-// It does not check witnesses, nor that the log continues one seen earlier, nor instants against any other clock than the
+// It does not check that the log continues one seen earlier, nor instants against any other clock than the
 // server's, nor that newer collateral was at hand, nor which expectations beside the challenge the server should have had,
 // nor the build that a result names, nor that every submission has a verdict: those without are counted.
 //
@@ -68,7 +67,7 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 	if err := r.findKeys(ctx, c); err != nil {
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
-	if err := openNote(note, r.keys.Log); err != nil {
+	if r.report.Witnesses, err = openNote(note, r.keys.Log, r.terms()); err != nil {
 		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
 	}
 	whole, err := r.read(ctx, c.Tree)
@@ -132,7 +131,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
-		Type: ReportType, Trust: Unanchored, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
 		Promises: []Kept{}, Faults: []Fault{},
 	}
 	if trust != nil {
@@ -144,6 +143,14 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		r.used = make([]atomic.Bool, len(r.named))
 	}
 	return r
+}
+
+// terms returns the trusted witnesses.
+func (r *replay) terms() []ledger.WitnessTerm {
+	if r.trust == nil {
+		return nil
+	}
+	return r.trust.Witnesses
 }
 
 func (r *replay) fault(f Fault) { r.faults = append(r.faults, f) }
@@ -230,27 +237,6 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 		return bad(err)
 	}
 	return k, nil
-}
-
-// openNote checks that a checkpoint is signed by the log's key and by nobody else, in the one spelling that signing gives:
-// the readers of notes elsewhere skip what they do not understand, and there a changed bit would go unseen.
-func openNote(data []byte, vkey string) error {
-	verifier, err := note.NewVerifier(vkey)
-	if err != nil {
-		return errors.New("checkpoint: no log key to check it with")
-	}
-	if _, err := ledger.OpenCheckpoint(data, verifier); err != nil {
-		return err
-	}
-	n, err := note.Open(data, note.VerifierList(verifier))
-	if err != nil || len(n.Sigs) != 1 {
-		return errors.New("checkpoint: not signed by the log's key")
-	}
-	sig, err := base64.StdEncoding.Strict().DecodeString(n.Sigs[0].Base64)
-	if err != nil || string(data) != n.Text+"\n— "+n.Sigs[0].Name+" "+base64.StdEncoding.EncodeToString(sig)+"\n" {
-		return errors.New("checkpoint: holds more than the log's own signature in its one spelling")
-	}
-	return nil
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.

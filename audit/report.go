@@ -53,6 +53,7 @@ type Report struct {
 	Origin      string       `json:"origin"`
 	Size        int64        `json:"size"` // entries, as the checkpoint says
 	Root        canon.Digest `json:"root,omitzero"`
+	Witnesses   Witnessing   `json:"witnesses"`  // of the checkpoint
 	Keys        []SeenKey    `json:"keys"`       // that the log shows
 	Roots       []SeenRoots  `json:"roots"`      // root sets that appraisals were made under
 	Entries     []KindCount  `json:"entries"`    // that were read, by kind
@@ -143,6 +144,7 @@ func (r Report) Text() string {
 	line("log", "%s", printable(r.Origin))
 	line("checkpoint", "size %d, root %s", r.Size, r.Root)
 	line("trust", "%s", r.Trust)
+	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
 		line("key", "%s %s", k.Fingerprint, k.Use)
 	}

@@ -20,6 +20,8 @@ type Trust struct {
 	Type string       `json:"type"`
 	Log  string       `json:"log"`  // verifier key of the checkpoints: origin+hash+key
 	Keys []ledger.Key `json:"keys"` // all keys that sign results and promises
+
+	Witnesses []ledger.WitnessTerm `json:"witnesses,omitzero"` // whose cosignatures the checkpoint must bear; absent: nobody's
 }
 
 // ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
@@ -39,6 +41,11 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	if err := t.keyset().Validate(); err != nil {
 		return Trust{}, at.Errorf("/keys", "%v", err)
 	}
+	for i, w := range t.Witnesses {
+		if err := w.Validate(); err != nil {
+			return Trust{}, at.Errorf(fmt.Sprintf("/witnesses/%d", i), "%v", err)
+		}
+	}
 	return t, nil
 }
 
@@ -52,6 +59,16 @@ func (t Trust) Marshal() []byte {
 	fmt.Fprintf(&b, "type: %s\nlog: %q\nkeys:\n", t.Type, t.Log)
 	for _, k := range t.Keys {
 		fmt.Fprintf(&b, "  - use: %s\n    spki: %s\n", k.Use, base64.StdEncoding.EncodeToString(k.SPKI))
+	}
+	for i, w := range t.Witnesses {
+		if i == 0 {
+			b.WriteString("witnesses:\n")
+		}
+		fmt.Fprintf(&b, "  - from: %s\n", w.From)
+		if w.Until != 0 {
+			fmt.Fprintf(&b, "    until: %s\n", w.Until)
+		}
+		fmt.Fprintf(&b, "    policy: |2\n      %s\n", strings.ReplaceAll(strings.TrimSuffix(w.Policy, "\n"), "\n", "\n      "))
 	}
 	return []byte(b.String())
 }
@@ -83,7 +100,7 @@ func TrustFrom(sources ...Told) (Trust, error) {
 			return Trust{}, fmt.Errorf("trust: sources differ: %s", d)
 		}
 	}
-	return Trust{TrustType, first.Keyset.Log, first.Keyset.Keys}, nil
+	return Trust{Type: TrustType, Log: first.Keyset.Log, Keys: first.Keyset.Keys}, nil
 }
 
 // differ says in words where two keysets differ, or returns "". Order is no difference.

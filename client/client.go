@@ -47,7 +47,7 @@ import (
 type Config struct {
 	URL        string            // origin of the server: scheme, host and port, without a path
 	Credential string            // node credential or token; empty: none is sent
-	Transport  http.RoundTripper // nil: one of its own, TLS 1.2 or newer, roots of the system
+	Transport  http.RoundTripper // nil: a new one of [NewTransport]
 }
 
 // Client talks to one server. It is safe for concurrent use.
@@ -65,19 +65,25 @@ func New(c Config) (*Client, error) {
 	}
 	transport := c.Transport
 	if transport == nil {
-		transport = &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			ForceAttemptHTTP2:      true,
-			MaxResponseHeaderBytes: MaxProblem,
-			IdleConnTimeout:        Timeout,
-		}
+		transport = NewTransport()
 	}
 	return &Client{origin: origin, credential: c.Credential, http: &http.Client{
 		Transport:     transport,
 		Timeout:       Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
+}
+
+// NewTransport returns what requests travel by: TLS 1.2 or newer, roots of the system, proxies as the environment names
+// them, and no answer's header is endless.
+func NewTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: MaxProblem,
+		IdleConnTimeout:        Timeout,
+	}
 }
 
 // Origin returns the origin of a server's URL in its one spelling: scheme://host[:port], lower case, without the port

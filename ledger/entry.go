@@ -25,6 +25,7 @@ const (
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
 	KindErasure    = "erasure/v1"
+	KindHeads      = "heads/v1"
 )
 
 // Streams. Evidence stands in the stream of its node, see [NodeStream].
@@ -44,6 +45,7 @@ var streamOf = map[string]string{
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
 	KindErasure:    StreamServer,
+	KindHeads:      StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,
 	KindVerdict:    StreamVerifier,

@@ -16,4 +16,8 @@ const (
 	MaxErased      = 4096     // digests and nodes of one erasure document
 	MaxReason      = 1 << 10  // bytes of its reason
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from
+
+	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy
+	MaxWitnesses     = 32       // logs, witnesses, groups of a policy, each
+	MaxAddCheckpoint = 20 << 10 // bytes of a request to a witness: a checkpoint and a proof
 )

@@ -31,17 +31,9 @@ type Source interface {
 func Walk(ctx context.Context, src Source, tree Tree, visit func(index int64, commitment canon.Digest) error) error {
 	var edge Edge
 	for first := int64(0); first < tree.Size; first += TileWidth {
-		t := tileAt(EntriesLevel, first, tree.Size)
-		data, err := src.Tile(ctx, t)
+		commitments, err := readBundle(ctx, src, first, tree.Size)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.Path(), err)
-		}
-		commitments, err := ParseEntryBundle(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Path(), err)
-		}
-		if len(commitments) != t.Width {
-			return fmt.Errorf("%s: %d leaves, want %d", t.Path(), len(commitments), t.Width)
+			return err
 		}
 		for i, c := range commitments {
 			if err := visit(first+int64(i), c); err != nil {
@@ -82,4 +74,29 @@ func compareTile(ctx context.Context, src Source, want TileData) error {
 		return fmt.Errorf("%s: not the hashes of the leaves below it", want.Path())
 	}
 	return nil
+}
+
+// readBundle reads the entry bundle that begins with an index, as wide as a tree of the given size has it.
+func readBundle(ctx context.Context, src Source, first, size int64) ([]canon.Digest, error) {
+	t := tileAt(EntriesLevel, first, size)
+	data, err := src.Tile(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Path(), err)
+	}
+	commitments, err := ParseEntryBundle(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Path(), err)
+	}
+	if len(commitments) != t.Width {
+		return nil, fmt.Errorf("%s: %d leaves, want %d", t.Path(), len(commitments), t.Width)
+	}
+	return commitments, nil
+}
+
+// Keeper is a source that also has checkpoints of before, by which an auditor brackets when an entry was made.
+type Keeper interface {
+	Source
+	// Around returns the largest kept checkpoint that does not cover an index of the log, and the smallest that does. nil:
+	// it keeps none there.
+	Around(ctx context.Context, index int64) (before, after []byte, err error)
 }

@@ -191,6 +191,69 @@ func TestWalk(t *testing.T) {
 	check(t, "a leaf that is not there", walk(tree), "tile/entries/257.p/45")
 }
 
+// TestScan reads the end of a tree from every kind of place, and refuses leaves that are not the tree's: those that it read
+// and those that it did not.
+func TestScan(t *testing.T) {
+	const size = 256*256 + 300
+	var m memory
+	all := commitments(0, size)
+	tree := m.append(all...)
+	scan := func(from int64) error {
+		n := from
+		err := ledger.Scan(t.Context(), &m, from, tree, func(index int64, c canon.Digest) {
+			if index != n || c != all[n] {
+				t.Errorf("from %d: leaf %d where %d was due", from, index, n)
+			}
+			n++
+		})
+		if err == nil && n != tree.Size {
+			t.Errorf("from %d: ended at %d", from, n)
+		}
+		return err
+	}
+	for _, from := range []int64{0, 1, 255, 256, 257, 256 * 256, 256*256 + 256, size - 1, size} {
+		check(t, fmt.Sprint("from ", from), scan(from), "")
+	}
+	check(t, "from behind the end", scan(size+1), "from index")
+	for _, row := range []struct {
+		from int64
+		tile ledger.Tile
+	}{
+		{size - 10, ledger.Tile{Level: ledger.EntriesLevel, Index: 257, Width: 44}},
+		{256 * 256, ledger.Tile{Level: 2, Index: 0, Width: 1}},
+		{300, ledger.Tile{Level: 1, Index: 0, Width: 1}},
+	} {
+		data := m.tiles[[2]int64{int64(row.tile.Level), row.tile.Index}]
+		data[row.tile.Bytes()-1] ^= 1
+		check(t, row.tile.Path(), ledger.Scan(t.Context(), &m, row.from, tree, func(int64, canon.Digest) {}), "do not lead to its root")
+		data[row.tile.Bytes()-1] ^= 1
+	}
+	tree.Root[0] ^= 1
+	check(t, "another root", ledger.Scan(t.Context(), &m, size, tree, func(int64, canon.Digest) {}), "do not lead to its root")
+}
+
+// TestTrees: the trees that a log was, from its leaves alone.
+func TestTrees(t *testing.T) {
+	m, trees := grown(600)
+	all := trees[len(trees)-1]
+	var sizes []int64
+	for size := range int64(601) {
+		sizes = append(sizes, size)
+	}
+	for _, want := range [][]int64{sizes, {0}, {600}, {255, 256, 256, 257}, nil} {
+		var got []ledger.Tree
+		if err := ledger.Trees(t.Context(), m, all, want, func(tree ledger.Tree) { got = append(got, tree) }); err != nil || len(got) != len(want) {
+			t.Fatalf("%d of %d trees, %v", len(got), len(want), err)
+		}
+		for i, size := range want {
+			if got[i] != trees[size] {
+				t.Errorf("tree of size %d: %v, want %v", size, got[i], trees[size])
+			}
+		}
+	}
+	check(t, "larger than the log", ledger.Trees(t.Context(), m, all, []int64{5, 601}, func(ledger.Tree) {}), "of size 601 in a tree of size 600")
+}
+
 // TestPeerReadsTiles has Tessera's client make the proofs from our tiles: they are the same hashes as ours.
 func TestPeerReadsTiles(t *testing.T) {
 	ctx := t.Context()

@@ -30,7 +30,7 @@ import (
 )
 
 // Rules is the version of this room's rules.
-const Rules = 1
+const Rules = 2
 
 // Type is the type of the policy document.
 const Type = "assay/policy/v1"

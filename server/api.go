@@ -71,6 +71,9 @@ type (
 	resultInput struct {
 		Evidence string `path:"evidence" doc:"SHA-256 of the submitted bytes, lower-case hex"`
 	}
+	headInput struct {
+		Stream string `path:"stream" doc:"name of the stream: node:ID"`
+	}
 	nodesInput struct {
 		After string `query:"after" doc:"id of a node: the page begins after it"`
 	}
@@ -151,6 +154,10 @@ func (s *Server) nodeOperations(api huma.API) {
 				return nil, refuse(codeMalformed, "%v", err)
 			}
 			return answered(s.result(ctx, callerOf(ctx), evidence))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/heads/{stream}", "head", "Ask for the end of a stream, proven by the newest heads entry", http.StatusOK, 0, schemeNode, schemeAdmin),
+		func(ctx context.Context, in *headInput) (*answer[client.StreamHead], error) {
+			return answered(s.streamHead(ctx, callerOf(ctx), in.Stream))
 		})
 	ear := operation(http.MethodGet, "/v1/results/{evidence}/ear", "ear", "Ask for the verdict as an attestation result (EAR), signed for this moment", http.StatusOK, 0, schemeNode, schemeAdmin)
 	ear.Responses = responses(http.StatusOK, earType, &huma.Schema{Type: huma.TypeString})

@@ -126,13 +126,18 @@ func TestHealth(t *testing.T) {
 		t.Errorf("at the start: %+v", h)
 	}
 	n := l.join("one")
-	l.clock.advance(time.Hour)
-	if h := health(); h.Status != "ok" || h.PublishedAge != 3600 {
+	l.clock.advance(time.Hour - 2*time.Minute) // the hour itself adds an entry of heads
+	if h := health(); h.Status != "ok" || h.PublishedAge != 3480 {
 		t.Errorf("nothing waits: %+v, want ok", h)
 	}
 	n.challenge()
-	if h := health(); h.Status == "ok" {
-		t.Errorf("an entry waits behind an old checkpoint: %+v", h)
+	l.clock.advance(ledger.PublishWithin * time.Second)
+	if h := health(); h.Status != "ok" || h.Waiting != 1 || h.WaitingAge != 60 {
+		t.Errorf("an entry waits for as long as it may: %+v", h)
+	}
+	l.clock.advance(time.Second)
+	if h := health(); h.Status != "1 entries wait to be published, the oldest for 61 s" || h.PublishedAge != 3541 {
+		t.Errorf("an entry waits longer than promised: %+v", h)
 	}
 	l.advance()
 	if h := health(); h != (client.Health{Status: "ok", Size: 5}) {
@@ -160,7 +165,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"DELETE /v1/nodes/{node}", "GET /.well-known/jwks.json", "GET /log/checkpoint", "GET /log/tile/{tile}", "GET /v1/blobs/{digest}", "GET /v1/entries", "GET /v1/health",
+		"DELETE /v1/nodes/{node}", "GET /.well-known/jwks.json", "GET /log/checkpoint", "GET /log/tile/{tile}", "GET /v1/blobs/{digest}", "GET /v1/entries", "GET /v1/heads/{stream}", "GET /v1/health",
 		"GET /v1/keys", "GET /v1/nodes", "GET /v1/results/{evidence}",
 		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens",
 		"POST /v1/nodes", "POST /v1/verify",
@@ -170,7 +175,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for _, route := range got {
 		method, path, _ := strings.Cut(route, " ")
-		path = strings.NewReplacer("{node}", "node-1", "{tile}", "0/000.p/4", "{digest}", strings.Repeat("0", 64), "{evidence}", strings.Repeat("0", 64)).Replace(path)
+		path = strings.NewReplacer("{node}", "node-1", "{stream}", "server", "{tile}", "0/000.p/4", "{digest}", strings.Repeat("0", 64), "{evidence}", strings.Repeat("0", 64)).Replace(path)
 		resp, body := l.send(method, path, "", "", nil)
 		if resp.StatusCode == 404 || resp.StatusCode >= 500 {
 			t.Errorf("%s: %d %s", route, resp.StatusCode, body)

@@ -39,6 +39,9 @@ func (s *Server) begin(ctx context.Context) error {
 	if s.notes, err = s.keys.noteSigner(s.keyset); err != nil {
 		return err
 	}
+	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil { // before anything is logged after a long rest
+		return err
+	}
 	if err := s.logGiven(ctx, fresh); err != nil {
 		return fmt.Errorf("log the settings: %w", err)
 	}

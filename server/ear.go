@@ -39,6 +39,9 @@ func (s *Server) ear(ctx context.Context, who caller, evidence canon.Digest) ([]
 	if err != nil {
 		return nil, err
 	}
+	if err := s.mayStand(ctx, kept.signed); err != nil {
+		return nil, err
+	}
 	o, err := verifier.Open(verifier.TypeBundle, t.data)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
 
@@ -158,6 +159,14 @@ func (l *lab) advance() {
 	must(l.t, l.server.Advance(l.t.Context()))
 }
 
+// rest lets time pass in which the server runs and nobody asks it anything.
+func (l *lab) rest(d time.Duration) {
+	l.t.Helper()
+	l.clock.advance(ledger.HeadsWithin * time.Second)
+	l.advance()
+	l.clock.advance(d - ledger.HeadsWithin*time.Second)
+}
+
 // node is a machine that joined.
 type node struct {
 	lab        *lab
@@ -165,7 +174,7 @@ type node struct {
 	credential string
 	session    *agent.Session
 	device     agent.Device
-	gpus       []agent.GPUs
+	gpus       []agent.GPUs // none on most machines
 }
 
 // join lets a machine with a chip in; change makes its platform another one.

@@ -14,29 +14,34 @@ const (
 
 // Periods.
 const (
-	ChallengeLife   = 5 * time.Minute  // from issue to the last instant of submission
-	ActivationLife  = 5 * time.Minute  // from the offer of a secret to the last instant of its return
-	JoinTokenLife   = 24 * time.Hour   // from issue to the last instant of joining
-	DefaultInterval = time.Second      // between two checkpoints, if there is something new
-	MaxInterval     = 30 * time.Second // so that a promise of 60 seconds is kept even where one checkpoint fails
-	RequestTimeout  = 30 * time.Second // one request, its body included
-	HeaderTimeout   = 10 * time.Second // its header
-	IdleTimeout     = 2 * time.Minute  // a connection without requests
-	ScrapeTimeout   = 5 * time.Second  // what metrics ask of the database
-	StopTimeout     = 10 * time.Second // from the order to stop to the end of open requests
-	FetchAtOnce     = 10 * time.Second // one round of fetching, in which no other submission is judged
-	CollateralWait  = 2 * time.Minute  // for which a submission waits for collateral that a vendor may yet give
-	RetryAppraisal  = 10 * time.Second // after an appraisal that could not be stored
-	EARSlack        = 5 * time.Minute  // for which a retired key is published after its last result has expired
-	GarbageAge      = 24 * time.Hour   // for which a part that nothing needs any more is kept
-	SegmentRest     = 10 * time.Minute // for which a segment of blobs was not written before it may go: longer than a transaction
-	CollectInterval = time.Hour        // between two collections of a running server
-	appraiserPoll   = time.Second      // how late the appraiser sees what another process took
+	ChallengeLife   = 5 * time.Minute        // from issue to the last instant of submission
+	ActivationLife  = 5 * time.Minute        // from the offer of a secret to the last instant of its return
+	JoinTokenLife   = 24 * time.Hour         // from issue to the last instant of joining
+	DefaultInterval = time.Second            // between two checkpoints, if there is something new
+	MaxInterval     = 30 * time.Second       // so that a promise of 60 seconds is kept even where one checkpoint fails
+	RequestTimeout  = 30 * time.Second       // one request, its body included
+	HeaderTimeout   = 10 * time.Second       // its header
+	IdleTimeout     = 2 * time.Minute        // a connection without requests
+	ScrapeTimeout   = 5 * time.Second        // what metrics ask of the database
+	StopTimeout     = 10 * time.Second       // from the order to stop to the end of open requests
+	FetchAtOnce     = 10 * time.Second       // one round of fetching, in which no other submission is judged
+	CollateralWait  = 2 * time.Minute        // for which a submission waits for collateral that a vendor may yet give
+	RetryAppraisal  = 10 * time.Second       // after an appraisal that could not be stored
+	WitnessTimeout  = 5 * time.Second        // one round of asking witnesses
+	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
+	ClockSlack      = time.Minute            // between this clock and that of a cosignature
+	StallGrace      = 15 * time.Minute       // for which published verdicts stand while nothing can be published
+	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired
+	GarbageAge      = 24 * time.Hour         // for which a part that nothing needs any more is kept
+	SegmentRest     = 10 * time.Minute       // for which a segment of blobs was not written before it may go: longer than a transaction
+	CollectInterval = time.Hour              // between two collections of a running server
+	appraiserPoll   = time.Second            // how late the appraiser sees what another process took
 )
 
 const (
 	appraiserBatch   = 64   // submissions that one look at the table finds
 	collectBatch     = 256  // blobs that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher
+	witnessTries     = 3    // of one witness in a round, each from the size that it named
 	activationSecret = 32   // bytes; a TPM opens no more than a digest has
 )

@@ -27,6 +27,7 @@ import (
 //	assay_evidence_waiting                   submissions that are promised and not decided
 //	assay_log_entries                        entries of the log, the waiting ones included
 //	assay_log_pending_entries                entries that no checkpoint covers yet
+//	assay_log_waiting_age_seconds            for which the oldest of them has waited: over 60, a promise is broken
 //	assay_log_published_age_seconds          since the newest checkpoint; it grows while nothing is pending, too
 //
 // Counters and the histogram are of this process since its start, the rest is of the database at the moment of the scrape.
@@ -74,11 +75,12 @@ var (
 	descWaiting = prometheus.NewDesc("assay_evidence_waiting", "Submissions that are promised and not decided.", nil, nil)
 	descEntries = prometheus.NewDesc("assay_log_entries", "Entries of the log, the waiting ones included.", nil, nil)
 	descPending = prometheus.NewDesc("assay_log_pending_entries", "Entries that no checkpoint covers yet.", nil, nil)
+	descWaited  = prometheus.NewDesc("assay_log_waiting_age_seconds", "Seconds for which the oldest entry that no checkpoint covers has waited.", nil, nil)
 	descAge     = prometheus.NewDesc("assay_log_published_age_seconds", "Seconds since the newest checkpoint.", nil, nil)
 )
 
 func (c stored) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descWaiting, descEntries, descPending, descAge} {
+	for _, d := range []*prometheus.Desc{descWaiting, descEntries, descPending, descWaited, descAge} {
 		ch <- d
 	}
 }
@@ -95,10 +97,11 @@ func (c stored) collect(ctx context.Context, ch chan<- prometheus.Metric) error 
 	gauge := func(d *prometheus.Desc, v int64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
 	}
-	progress, err := c.s.store.Progress(ctx)
+	b, err := c.s.backlog(ctx)
 	if err == nil {
-		gauge(descEntries, progress.Entries)
-		gauge(descPending, progress.Entries-progress.Published)
+		gauge(descEntries, b.progress.Entries)
+		gauge(descPending, b.progress.Entries-b.progress.Published)
+		gauge(descWaited, int64(b.waited))
 	}
 	published, publishedErr := c.s.store.Published(ctx)
 	if publishedErr == nil {

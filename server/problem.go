@@ -29,6 +29,8 @@ const (
 	codeMediaType    = "media-type"    // 415
 	codeBadSignature = "bad-signature" // 422: the session key did not sign the bundle
 	codeNotDecided   = "not-decided"   // 409: there is no verdict on the evidence yet
+	codeNotPublished = "not-published" // 409: no cosigned checkpoint holds the verdict yet
+	codeStalled      = "stalled"       // 503: nothing was published for too long
 	codeOutdone      = "outdone"       // 410: something later speaks against the node
 	codeErased       = "erased"        // 410: an entry of the log says that it was erased
 	codeTooMany      = "too-many"      // 429: too many open challenges
@@ -52,6 +54,8 @@ var statuses = map[string]struct {
 	client.CodeChallengeUsed:    {http.StatusConflict, "the challenge was used"},
 	client.CodeChallengeExpired: {http.StatusGone, "the challenge is not open"},
 	codeNotDecided:              {http.StatusConflict, "the evidence is not decided"},
+	codeNotPublished:            {http.StatusConflict, "the verdict is not published"},
+	codeStalled:                 {http.StatusServiceUnavailable, "the log is stalled"},
 	codeOutdone:                 {http.StatusGone, "the verdict no longer stands alone"},
 	codeErased:                  {http.StatusGone, "it was erased"},
 	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/assay-network/assay/client"
@@ -71,17 +72,24 @@ func (s *Server) open(ctx context.Context, records []Record) ([]client.LogEntry,
 
 // health says how far publishing is behind. An old checkpoint is no fault while nothing waits for a newer one.
 func (s *Server) health(ctx context.Context) (client.Health, error) {
-	progress, err := s.store.Progress(ctx)
+	b, err := s.backlog(ctx)
 	if err != nil {
 		return client.Health{}, err
 	}
-	published, err := s.store.Published(ctx)
-	if err != nil {
+	h := client.Health{Status: "ok", Size: b.progress.Entries, Waiting: b.progress.Entries - b.progress.Published, WaitingAge: int64(b.waited)}
+	switch published, err := s.store.Published(ctx); {
+	case err == nil:
+		h.PublishedAge = max(0, int64(s.time()-published.Time))
+	case errors.Is(err, fs.ErrNotExist):
+		h.PublishedAge = h.WaitingAge
+	default:
 		return client.Health{}, err
 	}
-	h := client.Health{Status: "ok", PublishedAge: max(0, int64(s.time()-published.Time)), Size: progress.Entries}
-	if progress.Published < progress.Entries && h.PublishedAge > ledger.PublishWithin {
-		h.Status = fmt.Sprintf("%d entries wait to be published for up to %d s", progress.Entries-progress.Published, h.PublishedAge)
+	switch {
+	case s.stall.Load():
+		h.Status = fmt.Sprintf("stalled: too few witnesses cosign; %d entries wait to be published, the oldest for %d s", h.Waiting, h.WaitingAge)
+	case b.late():
+		h.Status = fmt.Sprintf("%d entries wait to be published, the oldest for %d s", h.Waiting, h.WaitingAge)
 	}
 	return h, nil
 }

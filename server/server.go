@@ -2,8 +2,8 @@
 // all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
 //
 // One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results, attestation
-// results (ear) and their keys, metrics. The store keeps all state in one database, and whatever belongs together commits
-// together:
+// results (ear) and their keys, heads of streams, metrics. The store keeps all state in one database, and whatever belongs
+// together commits together:
 //
 //   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
 //   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.
@@ -28,6 +28,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -68,6 +69,10 @@ type Server struct {
 	handler  http.Handler
 	metrics  *metrics
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
+	heads    headsCache
+
+	witnesses *Witnesses  // nil: nobody is asked to cosign
+	stall     atomic.Bool // the last try to publish found no quorum
 
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
@@ -121,8 +126,14 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.openWitnesses(); err != nil {
+		return nil, err
+	}
 	s.handler = s.routes()
-	return s, s.publish(ctx)
+	if err := s.publish(ctx); err != nil && !lacksQuorum(err) {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Handler returns the HTTP interface.
@@ -164,17 +175,25 @@ func (s *Server) Source() ledger.Source { return s.store.Source() }
 
 // Close closes the listener and the database.
 func (s *Server) Close() error {
+	err := closeListeners(s.listener, s.scrapes)
+	if s.witnesses != nil {
+		s.witnesses.Close()
+	}
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	return err
+}
+
+func closeListeners(listeners ...net.Listener) error {
 	var errs []error
-	for _, l := range []net.Listener{s.listener, s.scrapes} {
+	for _, l := range listeners {
 		if l == nil {
 			continue
 		}
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
-	}
-	if s.store != nil {
-		errs = append(errs, s.store.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -193,31 +212,35 @@ func (s *Server) Run(ctx context.Context) error {
 		defer cancel()
 		scrapes := http.NewServeMux()
 		scrapes.Handle("GET /metrics", s.Metrics())
-		scrapeErr = s.serve(ctx, s.scrapes, scrapes, "")
+		scrapeErr = serveHTTP(ctx, s.log, s.scrapes, scrapes, "", "")
 	})
-	err := s.serve(ctx, s.listener, s.handler, s.settings.TLSCertificate)
+	err := serveHTTP(ctx, s.log, s.listener, s.handler, s.settings.TLSCertificate, s.settings.TLSKey)
 	cancel()
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
-	return errors.Join(err, scrapeErr, s.publish(last))
+	lastErr := s.publish(last)
+	if lacksQuorum(lastErr) {
+		lastErr = nil // the next start publishes
+	}
+	return errors.Join(err, scrapeErr, lastErr)
 }
 
-// serve answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
-func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate string) error {
+// serveHTTP answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
+func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, handler http.Handler, certificate, key string) error {
 	if listener == nil {
 		<-ctx.Done()
 		return nil
 	}
 	h := &http.Server{
 		Handler: handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
-		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	ended := make(chan error, 1)
 	go func() {
 		if certificate != "" {
-			ended <- h.ServeTLS(listener, certificate, s.settings.TLSKey)
+			ended <- h.ServeTLS(listener, certificate, key)
 			return
 		}
 		ended <- h.Serve(listener)
@@ -230,7 +253,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, handler http.
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
 	defer stop()
 	if err := h.Shutdown(last); err != nil {
-		s.log.Warn("requests were cut off", "error", err)
+		log.Warn("requests were cut off", "error", err)
 		return h.Close()
 	}
 	return nil
@@ -252,7 +275,7 @@ func (s *Server) publishLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.publish(ctx); err != nil && ctx.Err() == nil {
+		if err := s.publish(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
 			s.alarm("publishing failed", "error", err)
 		}
 	}
@@ -260,13 +283,17 @@ func (s *Server) publishLoop(ctx context.Context) {
 
 // publish brings all entries that wait into the tree, and signs it.
 func (s *Server) publish(ctx context.Context) error {
+	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil {
+		return err
+	}
 	for n := integrateBatch; n == integrateBatch; {
 		var err error
 		if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
 			return err
 		}
 	}
-	_, err := s.store.Publish(ctx, s.notes, s.time())
+	_, err := s.store.Publish(ctx, s.notes, s.time(), s.witnesses)
+	s.noteStall(err)
 	return err
 }
 

@@ -34,6 +34,7 @@ type Settings struct {
 	Collateral      string        // folder of collateral files, told apart by content; empty: none
 	FetchCollateral bool          // ask vendors for what judging evidence lacks; false: nothing is fetched
 	CollateralURLs  []string      // SERVICE=URL (package collateral) to ask instead of a vendor's service; empty: the vendors
+	Witnesses       string        // witness policy file (C2SP tlog-policy): nothing is published without its quorum; empty: no witnesses
 	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
 	Interval        time.Duration // between two checkpoints; zero: DefaultInterval
 	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost
@@ -47,8 +48,9 @@ type given struct {
 	roots        attest.Roots
 	references   []attest.References
 	collateral   []attest.Collateral
-	sources      []string // of collateral: the file's name
-	denyListKeys [][]byte // SubjectPublicKeyInfo (DER)
+	sources      []string              // of collateral: the file's name
+	denyListKeys [][]byte              // SubjectPublicKeyInfo (DER)
+	witnesses    *ledger.WitnessPolicy // nil: none
 }
 
 func (s *Settings) complete() error {
@@ -113,6 +115,11 @@ func (s *Settings) read() (given, error) {
 	}
 	if s.Collateral != "" {
 		if err := g.readCollateral(s.Collateral); err != nil {
+			return g, err
+		}
+	}
+	if s.Witnesses != "" {
+		if g.witnesses, err = inputs.WitnessPolicy(s.Witnesses); err != nil {
 			return g, err
 		}
 	}

@@ -61,7 +61,7 @@ func crashChild() int {
 		if _, err := s.Integrate(ctx, 40); err != nil {
 			return fail(err)
 		}
-		if _, err := s.Publish(ctx, signer, start); err != nil {
+		if _, err := s.Publish(ctx, signer, start, nil); err != nil {
 			return fail(err)
 		}
 	}
@@ -93,7 +93,7 @@ func killed(t *testing.T, url string) {
 		}
 	}
 	signer, _ := logKey(t)
-	if _, err := s.Publish(t.Context(), signer, start); err != nil {
+	if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
 		t.Fatal(err)
 	}
 	inLog := checkLog(t, s)

@@ -107,24 +107,26 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 	return edge, nil
 }
 
-// Publish signs the tree as it is and stores the checkpoint. It reports whether there was something new. A checkpoint
-// that another process stored meanwhile wins if it is larger, and a key never signs a tree that does not continue the
-// last one published. Signing happens outside the transaction: who dies between the two has published nothing.
-func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time) (bool, error) {
+// Publish signs the tree as it is, has it cosigned, and stores the checkpoint; without a quorum of witnesses it stores
+// nothing (nil witnesses: none are asked for). It reports whether there was something new: a tree that grew, or a
+// checkpoint that was published before there were witnesses. A checkpoint that another process stored meanwhile wins if it
+// is larger, and a key never signs a tree that does not continue the last one published. Signing and asking happen outside
+// the transaction: who dies between the two has published nothing, and asks again.
+func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
-	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
-	if err != nil {
-		return fail(err)
+	last, noneYet := s.Published(ctx) // before the tree: what others publish meanwhile must not be newer than the tree
+	if noneYet != nil && !errors.Is(noneYet, fs.ErrNotExist) {
+		return fail(noneYet)
 	}
-	last, err := s.Published(ctx)
+	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fail(err)
+	case noneYet != nil:
 		if tree.Size == 0 {
 			return false, nil
 		}
-	case err != nil:
-		return fail(err)
-	case tree.Size == last.Size:
+	case tree.Size == last.Size && (witnesses == nil || witnesses.Has(last.Note)):
 		return false, nil
 	default:
 		proof, err := ledger.ProveConsistency(ctx, s.Source(), last.Size, tree.Size)
@@ -135,9 +137,15 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time) (b
 			return fail(fmt.Errorf("the tree does not continue the last checkpoint: %w", err))
 		}
 	}
-	signed, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: key.Name(), Tree: tree}, key)
+	c := ledger.Checkpoint{Origin: key.Name(), Tree: tree}
+	signed, err := ledger.SignCheckpoint(c, key)
 	if err != nil {
 		return fail(err)
+	}
+	if witnesses != nil {
+		if signed, err = witnesses.Cosign(ctx, s.Source(), c, signed); err != nil {
+			return fail(err)
+		}
 	}
 	stored := false
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
@@ -149,10 +157,12 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time) (b
 		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(size), 0) FROM checkpoint`).Scan(&newest); err != nil {
 			return fmt.Errorf("read the newest checkpoint: %w", err)
 		}
-		if newest >= tree.Size {
+		if newest > tree.Size || newest == tree.Size && newest != last.Size {
 			return nil
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO checkpoint(size, note, time) VALUES ($1, $2, $3)`, tree.Size, string(signed), int64(now)); err != nil {
+		_, err := tx.ExecContext(ctx, `INSERT INTO checkpoint(size, note, time) VALUES ($1, $2, $3)
+			ON CONFLICT (size) DO UPDATE SET note = excluded.note, time = excluded.time`, tree.Size, string(signed), int64(now))
+		if err != nil {
 			return fmt.Errorf("store the checkpoint: %w", err)
 		}
 		stored = true

@@ -107,7 +107,7 @@ func integrate(t testing.TB, s *server.Store, max, want int) {
 func publish(t testing.TB, s *server.Store, want bool) server.Published {
 	t.Helper()
 	signer, _ := logKey(t)
-	if done, err := s.Publish(t.Context(), signer, start); err != nil || done != want {
+	if done, err := s.Publish(t.Context(), signer, start, nil); err != nil || done != want {
 		t.Fatalf("published %v, want %v (%v)", done, want, err)
 	}
 	p, err := s.Published(t.Context())
@@ -122,7 +122,7 @@ func TestEmptyStore(t *testing.T) {
 		s := openStore(t, url)
 		integrate(t, s, 10, 0)
 		signer, _ := logKey(t)
-		if done, err := s.Publish(t.Context(), signer, start); done || err != nil {
+		if done, err := s.Publish(t.Context(), signer, start, nil); done || err != nil {
 			t.Errorf("published an empty tree (%v)", err)
 		}
 		if _, err := s.Source().Checkpoint(t.Context()); !errors.Is(err, fs.ErrNotExist) {
@@ -366,7 +366,7 @@ func TestManyWriters(t *testing.T) {
 					if _, err := s.Integrate(t.Context(), 30); err != nil {
 						t.Error(err)
 					}
-					if _, err := s.Publish(t.Context(), signer, start); err != nil {
+					if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
 						t.Error(err)
 					}
 				}
@@ -382,7 +382,7 @@ func TestManyWriters(t *testing.T) {
 				break
 			}
 		}
-		if _, err := stores[1].Publish(t.Context(), signer, start); err != nil {
+		if _, err := stores[1].Publish(t.Context(), signer, start, nil); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(checkLog(t, stores[1])); n != writers*rounds*each {

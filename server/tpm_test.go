@@ -55,7 +55,7 @@ func believing(t *testing.T, policy string, machines ...*swtpm.Machine) func(*se
 // tpmLab is a verifier in the present: certificates of TPMs in software are made when a test runs.
 func tpmLab(t *testing.T, database, policy string, machines ...*swtpm.Machine) *lab {
 	l := newLab(t, database, believing(t, policy, machines...))
-	l.clock.advance(time.Since(worldBegin))
+	l.rest(time.Since(worldBegin))
 	return l
 }
 

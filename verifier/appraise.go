@@ -1,6 +1,7 @@
 package verifier
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -179,8 +180,9 @@ func (r *run) judgeStatement(c component) {
 	r.set.Affirm("statement.structure", c.subject, "")
 }
 
-// judgeIdentities looks for a device that shows up twice: in the bundle, or under another holder in the registry. One
-// device of a class is unique by itself even where its identity is masked.
+// judgeIdentities looks for a device that shows up twice: in the bundle, or under another holder in the registry. Where the
+// appraiser does not say which node it asked, devices of two holders are of nobody. One device of a class is unique by itself
+// even where its identity is masked.
 func (r *run) judgeIdentities() {
 	type holder struct {
 		attest.Identity
@@ -197,7 +199,7 @@ func (r *run) judgeIdentities() {
 	contradict := func(code, format string, args ...any) {
 		r.set.Contradict("set.device-unique", subjectSet, "", claim.Because(code, format, args...))
 	}
-	unread := ""
+	unread, owner, divided := "", "", ""
 	for _, f := range r.findings {
 		if f.Signature == "" {
 			unread = f.structure()
@@ -213,11 +215,21 @@ func (r *run) judgeIdentities() {
 				return
 			}
 			seen = append(seen, holder{id, f.subject})
+			held := ""
 			for _, h := range r.c.Expect.Registry {
-				if h.Identity.Equal(id) && node != "" && h.Node != node {
+				if !h.Identity.Equal(id) {
+					continue
+				}
+				if node != "" && h.Node != node {
 					contradict(claim.Contested, "%s is enrolled for node %s", id, h.Node)
 					return
 				}
+				held = h.Node
+			}
+			if len(seen) == 1 {
+				owner = held
+			} else if held != owner {
+				divided = fmt.Sprintf("%s is enrolled for %s, %s for %s", seen[0].Identity, nodeOr(owner), id, nodeOr(held))
 			}
 			if enrolled := r.c.Expect.Enrolled; len(enrolled) > 0 && !slices.ContainsFunc(enrolled, id.Equal) {
 				contradict(claim.NotListed, "%s is not among the devices that the node was enrolled with", id)
@@ -230,9 +242,19 @@ func (r *run) judgeIdentities() {
 		r.set.Unknown("set.device-unique", subjectSet, claim.Reason(claim.RestsOn+" "+unread))
 	case len(basis) == 0:
 		r.set.Unknown("set.device-unique", subjectSet, claim.Because(claim.EvidenceMissing, "no component shows a hardware identity"))
+	case node == "" && divided != "":
+		r.set.Unknown("set.device-unique", subjectSet, claim.Because(claim.NoExpectation, "%s, and the appraiser did not say which node it asked", divided))
 	case masked != "" && classes[masked] > 1:
 		r.set.Unknown("set.device-unique", subjectSet, claim.Because(claim.Masked, "one of %d %s components hides its identity", classes[masked], masked))
 	default:
 		r.set.Add(claim.Claim{ID: "set.device-unique", Subject: subjectSet, Status: claim.Affirmed, Basis: basis})
 	}
+}
+
+// nodeOr names a holder; empty: nobody.
+func nodeOr(node string) string {
+	if node == "" {
+		return "no node"
+	}
+	return "node " + node
 }

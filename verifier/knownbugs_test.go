@@ -119,6 +119,131 @@ func TestKnownBugs(t *testing.T) {
 	}
 }
 
+// gpuBugs are rows about machines with GPUs: what confidential-cpu and confidential-gpu must say of them.
+var gpuBugs = map[string][]struct {
+	name     string // of the case
+	id       string // ID@SUBJECT
+	status   claim.Status
+	word     string
+	cpu, gpu policy.Outcome
+}{
+	"C09 one GPU on two hosts": {
+		{"bundle-gpu-hopper", "set.device-unique@set", claim.Affirmed, "", policy.Accept, policy.Accept},
+		{"gpu-contested", "set.device-unique@set", claim.Contradicted, "contested", policy.Reject, policy.Reject},
+		{"gpu-two-doubled", "set.device-unique@set", claim.Contradicted, "duplicate", policy.Reject, policy.Reject},
+	},
+	"C10 eight GPUs and four switches are twelve devices": {
+		{"bundle-gpu-hgx", "set.count@set", claim.Affirmed, "gpu:8 switch:4", policy.Accept, policy.Accept},
+		{"gpu-hgx-doubled", "set.count@set", claim.Unknown, "rests-on", policy.Reject, policy.Reject},
+	},
+	"C12 a broken signature": {
+		{"gpu-signature", "nvidia.signature@gpu:0", claim.Contradicted, "bad-signature", policy.Reject, policy.Reject},
+		{"gpu-signature", "nvidia.measurements@gpu:0", claim.Unknown, "rests-on", policy.Reject, policy.Reject},
+		{"gpu-signature", "nvidia.cc-mode@gpu:0", claim.Unknown, "rests-on", policy.Reject, policy.Reject},
+	},
+	"L08 DevTools on, and no GPU at all": {
+		{"gpu-devtools-on", "nvidia.devtools-off@gpu:0", claim.Contradicted, "not-confidential", policy.Accept, policy.Reject},
+		{"bundle-genoa-v5", "nvidia.devtools-off@gpu:0", 0, "", policy.Accept, policy.Reject},
+	},
+	"L10 the CPU attested, the GPU not": {
+		{"bundle-genoa-v5", "nvidia.cc-mode@gpu:0", 0, "", policy.Accept, policy.Reject},
+		{"gpu-unsaid", "nvidia.cc-mode@gpu:0", claim.Unknown, "evidence-missing", policy.Accept, policy.Reject},
+		{"bundle-gpu-hopper", "nvidia.cc-mode@gpu:0", claim.Affirmed, "on", policy.Accept, policy.Accept},
+	},
+	"L12 a mode that nobody knows is neither on nor off": {
+		{"gpu-cc-unknown", "nvidia.cc-mode@gpu:0", claim.Unknown, "unknown-value", policy.Accept, policy.Undecided},
+	},
+	"L13 capable is not on": {
+		{"gpu-cc-off", "nvidia.cc-mode@gpu:0", claim.Contradicted, "not-confidential", policy.Accept, policy.Reject},
+	},
+	"V01 a manifest that is not published": {
+		{"gpu-vbios-rim-missing", "nvidia.vbios-rim@gpu:0", claim.Unknown, "collateral-missing", policy.Accept, policy.Undecided},
+		{"gpu-driver-other", "nvidia.driver-rim@gpu:0", claim.Unknown, "collateral-missing", policy.Accept, policy.Undecided},
+	},
+	"V06 what is at hand, inside its dates and past them": {
+		{"bundle-gpu-hopper", "nvidia.revocation@gpu:0", claim.Affirmed, "deny-list nvidia-ocsp", policy.Accept, policy.Accept},
+		{"gpu-ocsp-stale", "nvidia.revocation@gpu:0", claim.Unknown, "collateral-refused", policy.Accept, policy.Undecided},
+	},
+	"V07 one measurement differs": {
+		{"gpu-measurement-other", "nvidia.measurements@gpu:0", claim.Contradicted, "mismatch", policy.Accept, policy.Reject},
+		{"gpu-measurement-other", "nvidia.vbios-rim@gpu:0", claim.Affirmed, "", policy.Accept, policy.Reject},
+	},
+	"V08 the signer of a manifest has lapsed": {
+		{"gpu-driver-rim-lapsed", "nvidia.driver-rim@gpu:0", claim.Unknown, "collateral-refused", policy.Accept, policy.Undecided},
+	},
+	"V09 hold": {
+		{"gpu-hold", "nvidia.revocation@gpu:0", claim.Contradicted, "certificate-hold", policy.Accept, policy.Reject},
+		{"gpu-revoked", "nvidia.revocation@gpu:0", claim.Contradicted, "revoked", policy.Accept, policy.Reject},
+	},
+	"pitfall 20 no GPU where one is wanted": {
+		{"bundle-genoa-v5", "set.count@set", 0, "", policy.Accept, policy.Reject},
+	},
+	"pitfall 21 nobody says that the GPU is confidential": {
+		{"gpu-unsaid", "nvidia.devtools-off@gpu:0", claim.Unknown, "evidence-missing", policy.Accept, policy.Reject},
+	},
+	"pitfall 23 another nonce than the derived one": {
+		{"gpu-nonce-other", "nvidia.freshness@gpu:0", claim.Contradicted, "mismatch", policy.Accept, policy.Reject},
+		{"bundle-gpu-hopper", "nvidia.freshness@gpu:0", claim.Affirmed, "", policy.Accept, policy.Accept},
+	},
+}
+
+func TestKnownBugsOfGPUs(t *testing.T) {
+	all, _ := minted(t)
+	cpu, _ := policy.Builtin("confidential-cpu")
+	gpu, _ := policy.Builtin("confidential-gpu")
+	for name, rows := range gpuBugs {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range rows {
+				claims := judge(t, all[r.name]).Appraisal.Claims
+				id, subject, _ := strings.Cut(r.id, "@")
+				switch c := claims.Find(id, subject); {
+				case r.status == 0:
+					if c != nil {
+						t.Errorf("%s: %s is %s, want no such claim", r.name, r.id, c.Status)
+					}
+				case c == nil || c.Status != r.status || r.word != "" && word(*c) != r.word:
+					t.Errorf("%s: %s is %+v, want %s %s", r.name, r.id, c, r.status, r.word)
+				}
+				for _, p := range []struct {
+					by   *policy.Policy
+					want policy.Outcome
+				}{{cpu, r.cpu}, {gpu, r.gpu}} {
+					if v := policy.Decide(claims, p.by, all[r.name].AsOf); v.Outcome != p.want {
+						t.Errorf("%s: %s says %s, want %s: %+v", r.name, p.by.Name(), v.Outcome, p.want, v.Reasons)
+					}
+				}
+			}
+		})
+	}
+	// C09: with a bare nonce nobody knows which node was asked; devices of two holders are then not one machine's, and those of
+	// one holder are.
+	for name, want := range map[string]claim.Status{"gpu-contested": claim.Unknown, "bundle-gpu-hopper": claim.Affirmed} {
+		o, k, err := all[name].Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := k.Expect.Challenge.Digest()
+		k.Expect.Challenge, k.Expect.Nonce, k.Memory = nil, n[:], seen()
+		a := verifier.Appraise(o, k)
+		c := a.Claims.Find("set.device-unique", "set")
+		if c.Status != want || want == claim.Unknown && !strings.Contains(string(c.Reason), "for node node-9, and the appraiser did not say which node it asked") {
+			t.Errorf("%s: set.device-unique is %s (%s), want %s", name, c.Status, c.Reason, want)
+		}
+		if v := policy.Decide(a.Claims, gpu, k.At); v.Outcome == policy.Accept {
+			t.Errorf("%s: accepted with no time of its challenge", name)
+		}
+	}
+	// L08: the two refusals have codes of their own.
+	codes := map[string]string{}
+	for _, name := range []string{"gpu-devtools-on", "bundle-genoa-v5"} {
+		v := policy.Decide(judge(t, all[name]).Appraisal.Claims, gpu, all[name].AsOf)
+		codes[name], _, _ = strings.Cut(v.Reasons[0].Observed, ":")
+	}
+	if codes["gpu-devtools-on"] != "not-confidential" || codes["bundle-genoa-v5"] != "evidence-missing" {
+		t.Errorf("codes %v", codes)
+	}
+}
+
 func subjectOf(id string) string {
 	if claim.Room(id) == "guest" {
 		return "node"

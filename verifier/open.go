@@ -141,7 +141,7 @@ func OpenSet(files ...[]byte) (*Opened, error) {
 // openNVIDIA reads reports of GPUs and switches: NVIDIA's evidence file, or one report, raw or in hex.
 func (o *Opened) openNVIDIA(typ string, data []byte) {
 	var components []attest.Component
-	if nvidia.IsJSON(data) {
+	if text := bytes.TrimSpace(data); len(text) > 0 && (text[0] == '[' || text[0] == '{') { // a report begins with neither
 		var err error
 		if components, err = nvidia.ReadJSON(data); err != nil {
 			o.fault = err

@@ -55,6 +55,8 @@ func as(role string, args []string) error {
 		}
 	case "nonsense":
 		fmt.Println("hello")
+	case "other driver":
+		return errors.New("NSCQ 575 does not fit driver 580")
 	case "chain", "report":
 		if dir := os.Getenv("NVML_CAPTURED"); dir != "" { // of NVIDIA's own, for whatever nonce
 			return captured(dir, role)
@@ -243,13 +245,14 @@ func TestGPUsFail(t *testing.T) {
 		switches string
 		want     string
 	}{
-		{"no driver", []string{"fake", "no driver"}, "", "no driver is loaded"},
+		{"pitfall 18: no driver", []string{"fake", "no driver"}, "", "no driver is loaded"},
 		{"one GPU is lost", []string{"fake", "lost"}, "", "report of GPU 3: GPU is lost"},
 		{"hung", []string{"hung"}, "", "no answer within 200ms"},
 		{"loud", []string{"loud"}, "", "more than 4194304 bytes of answer"},
 		{"another program", []string{"nonsense"}, "", "the answer cannot be read"},
 		{"no switches", []string{"fake", "on"}, "no switches", "is no switch"},
 		{"switches of another program", []string{"fake", "on"}, "nonsense", "switches: NVIDIA evidence: "},
+		{"pitfall 10: switches of another driver", []string{"fake", "on"}, "other driver", "switches: \"NSCQ 575 does not fit driver 580\""},
 		{"a switch command that hangs", []string{"fake", "on"}, "hung", "switches: no answer within"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

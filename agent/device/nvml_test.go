@@ -36,7 +36,7 @@ func TestNVML(t *testing.T) {
 	ready := filepath.Join(t.TempDir(), "ready")
 	t.Setenv("NVML_STAND_IN", os.Args[0]+" as")
 	t.Setenv("NVML_READY", ready)
-	t.Run("CC on", func(t *testing.T) {
+	t.Run("pitfall 17: the report answers the nonce given", func(t *testing.T) {
 		t.Setenv("NVML_SETTINGS", "12100")
 		g := device.OpenGPUs(gpus("NVML", path))
 		e, err := g.Take(nonce)
@@ -75,14 +75,14 @@ func TestNVML(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("an old driver", func(t *testing.T) {
+	t.Run("pitfall 18: an old driver", func(t *testing.T) {
 		s, err := device.OpenGPUs(gpus("NVML", standIn(t, "-DOLD_DRIVER"))).Status()
 		must(t, err)
 		if s.NVML != nil || len(s.GPUs) != 8 {
 			t.Errorf("status %+v", s)
 		}
 	})
-	t.Run("no library", func(t *testing.T) {
+	t.Run("pitfall 18: no library", func(t *testing.T) {
 		if _, err := device.OpenGPUs(gpus("NVML", filepath.Join(t.TempDir(), "absent.so"))).Status(); err == nil || !strings.Contains(err.Error(), "no driver is installed") {
 			t.Errorf("%v", err)
 		}

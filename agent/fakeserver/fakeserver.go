@@ -4,10 +4,13 @@ package fakeserver
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -35,6 +38,8 @@ type Server struct {
 	Refuse  func(path string) *client.Problem // if set, asked before each request; nil lets it through
 	Alter   func(answer any)                  // if set, given each answer before it is sent, as a pointer
 	Bundles []attest.Bundle                   // all that was taken, in order
+	Lose    bool                              // evidence that is promised does not enter the log
+	Heads   func(map[string]ledger.Tail)      // if set, changes the streams that heads entries commit to
 
 	Activations []client.ActivationRequest // all that were answered rightly, in order: see [Open]
 
@@ -52,6 +57,14 @@ type Server struct {
 	asked     map[canon.Digest]attest.Challenge // open challenges
 	offered   *offer                            // open activation, or nil
 	submitted map[canon.Digest]*submission
+	heads     *heads // the newest heads entry, or nil
+}
+
+// heads is a heads entry with the tree that it commits to.
+type heads struct {
+	entry client.LogEntry
+	made  time.Time
+	tree  *ledger.HeadsTree
 }
 
 type offer struct {
@@ -102,6 +115,7 @@ func Start(t testing.TB, now func() time.Time) *Server {
 	mux.HandleFunc("POST /v1/challenges", s.challenge)
 	mux.HandleFunc("POST /v1/evidence", s.evidence)
 	mux.HandleFunc("GET /v1/results/{evidence}", s.result)
+	mux.HandleFunc("GET /v1/heads/{stream}", s.head)
 	mux.HandleFunc("GET /v1/keys", s.keyset)
 	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, http.StatusOK, &client.Health{Status: "ok", Size: s.edge.Tree().Size})
@@ -155,6 +169,18 @@ func (s *Server) Fork() {
 
 // append adds an entry to the log and returns its index, opening and commitment.
 func (s *Server) append(kind, stream string, body canon.Digest, refs ...canon.Digest) (int64, []byte, ledger.Entry) {
+	opening, e := s.open(kind, stream, body, refs...)
+	index := s.edge.Tree().Size
+	var dirty []ledger.TileData
+	s.edge, dirty = ledger.Append(s.edge, []canon.Digest{canon.Sum(opening)})
+	for _, d := range dirty {
+		s.tiles[d.Path()] = d.Data
+	}
+	return index, opening, e
+}
+
+// open gives an entry its place in its stream, and none in the log.
+func (s *Server) open(kind, stream string, body canon.Digest, refs ...canon.Digest) ([]byte, ledger.Entry) {
 	tail := s.tails[stream]
 	e := ledger.Entry{Type: ledger.EntryType, Kind: kind, Stream: stream, Sequence: tail.Next, Previous: tail.Last,
 		Time: canon.At(s.now()), Body: body, Refs: append([]canon.Digest{}, refs...)}
@@ -163,14 +189,7 @@ func (s *Server) append(kind, stream string, body canon.Digest, refs ...canon.Di
 	must(err)
 	data, err := e.Canonical()
 	must(err)
-	opening := ledger.Opening(s.draw(), data)
-	index := s.edge.Tree().Size
-	var dirty []ledger.TileData
-	s.edge, dirty = ledger.Append(s.edge, []canon.Digest{canon.Sum(opening)})
-	for _, d := range dirty {
-		s.tiles[d.Path()] = d.Data
-	}
-	return index, opening, e
+	return ledger.Opening(s.draw(), data), e
 }
 
 func (s *Server) draw() [32]byte {
@@ -263,7 +282,14 @@ func (s *Server) evidence(w http.ResponseWriter, r *http.Request) {
 	}
 	delete(s.asked, b.Challenge)
 	s.Bundles = append(s.Bundles, b)
-	index, opening, entry := s.append(ledger.KindEvidence, ledger.NodeStream(Node), id, b.Challenge)
+	var index int64
+	var opening []byte
+	var entry ledger.Entry
+	if s.Lose {
+		opening, entry = s.open(ledger.KindEvidence, ledger.NodeStream(Node), id, b.Challenge)
+	} else {
+		index, opening, entry = s.append(ledger.KindEvidence, ledger.NodeStream(Node), id, b.Challenge)
+	}
 	promise, err := ledger.SealPromise(ledger.NewPromise(s.signer.Name(), canon.Sum(opening), entry), key{s.keys[ledger.UsePromise]})
 	must(err)
 	sub := &submission{answer: client.Submitted{Evidence: id, Promise: promise}}
@@ -306,6 +332,45 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 	}
 	result := sub.result
 	s.answer(w, http.StatusOK, &result)
+}
+
+// head answers with the newest heads entry, which it makes where an hour has passed since the last.
+func (s *Server) head(w http.ResponseWriter, r *http.Request) {
+	if h := s.heads; h == nil || s.now().Sub(h.made) >= ledger.HeadsWithin*time.Second {
+		tails := maps.Clone(s.tails)
+		if s.Heads != nil {
+			s.Heads(tails)
+		}
+		seed := s.draw()
+		h = &heads{tree: ledger.NewHeadsTree(seed[:], tails), made: s.now()}
+		body, err := canon.Marshal(h.tree.Document())
+		must(err)
+		index, opening, _ := s.append(ledger.KindHeads, ledger.StreamServer, canon.Sum(body))
+		h.entry = client.LogEntry{Index: index, Kind: ledger.KindHeads, Opening: opening}
+		s.heads = h
+	}
+	proof, ok := s.heads.tree.Prove(r.PathValue("stream"))
+	if !ok {
+		refuse(w, &client.Problem{Status: http.StatusNotFound, Code: "not-found"})
+		return
+	}
+	place, err := ledger.ProveInclusion(r.Context(), log{s}, s.heads.entry.Index, s.edge.Tree().Size)
+	must(err)
+	s.answer(w, http.StatusOK, &client.StreamHead{Proof: proof, Heads: s.heads.tree.Document(), Entry: s.heads.entry, Place: place, Checkpoint: s.checkpoint()})
+}
+
+// log is the server's log as a source.
+type log struct{ s *Server }
+
+func (l log) Checkpoint(context.Context) ([]byte, error) { return []byte(l.s.checkpoint()), nil }
+
+func (l log) Blob(context.Context, canon.Digest) ([]byte, error) { return nil, fs.ErrNotExist }
+
+func (l log) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {
+	if data, ok := l.s.tiles[t.Path()]; ok {
+		return data, nil
+	}
+	return nil, fs.ErrNotExist
 }
 
 func (s *Server) keyset(w http.ResponseWriter, r *http.Request) {

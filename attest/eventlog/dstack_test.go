@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/attest/eventlog"
 	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/internal/alloc"
 	"github.com/assay-network/assay/internal/vectors"
 )
 
@@ -104,13 +104,9 @@ func FuzzDstack(f *testing.F) {
 	f.Add([]byte("[" + strings.Repeat("{},", eventlog.MaxEvents-1) + "{}]"))
 	f.Add([]byte("[" + strings.Repeat(`{"imr":3,"event_type":134217729},`, eventlog.MaxEvents-1) + `{"imr":3,"event_type":134217729}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		l, err := eventlog.ParseDstack(data)
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(16*len(data)+1<<20) {
-			t.Errorf("%d bytes allocated for %d", n, len(data))
-		}
+		var l eventlog.Log
+		var err error
+		alloc.Within(t, len(data), func() { l, err = eventlog.ParseDstack(data) })
 		if err != nil {
 			return
 		}

@@ -6,22 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/attest/eventlog"
+	"github.com/assay-network/assay/internal/alloc"
 	"github.com/assay-network/assay/internal/vectors"
 )
-
-func allocations(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // entry returns the template data, the line and the binary record of an IMA entry.
 func entry(template, path string, content string, signature []byte) (data []byte, line string, record []byte) {
@@ -157,13 +149,10 @@ func FuzzIMA(f *testing.F) {
 	f.Add([]byte(line))
 	f.Add(record)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		allocated := allocations(func() {
+		alloc.Within(t, len(data), func() {
 			if l, err := eventlog.ParseIMA(data); err == nil {
 				l.ReplayTo(nil)
 			}
 		})
-		if allocated > uint64(16*len(data)+1<<20) {
-			t.Errorf("%d bytes allocated for %d", allocated, len(data))
-		}
 	})
 }

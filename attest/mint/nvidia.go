@@ -8,6 +8,7 @@ import (
 	"encoding/asn1"
 	"encoding/hex"
 	"math/big"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -55,11 +56,7 @@ func provisionerOf(chip string) string {
 
 func newNVIDIA(keys string) *NVIDIA {
 	n := &NVIDIA{keys: keys, authorities: map[string]Certificate{}}
-	ca := func(name, organization string, until time.Time, issuer *Certificate) Certificate {
-		h := sha512.Sum384([]byte(name))
-		t := nvTemplate{serial: new(big.Int).SetBytes(append([]byte{0x2d}, h[:15]...)), name: nvName("", name, organization), notBefore: nvidiaBorn, notAfter: until, ca: true}
-		return t.issue(p384Key(keys, name), issuer)
-	}
+	ca := n.authority
 	n.Root = ca("NVIDIA Device Identity CA", "NVIDIA", nvidiaEnd, nil)
 	n.RIMRoot = ca("NVIDIA CoRIM signing Root CA", "NVIDIA", nvidiaBorn.AddDate(30, 0, 0), nil)
 	for _, chip := range nvidiaChips {
@@ -75,6 +72,13 @@ func newNVIDIA(keys string) *NVIDIA {
 		n.authorities["NVIDIA Reference Value L3 "+product+" 001"] = ca("NVIDIA Reference Value L3 "+product+" 001", "NVIDIA Corporation", nvidiaBorn.AddDate(7, 0, 0), &top)
 	}
 	return n
+}
+
+// authority issues the certificate of an authority; issuer nil: a root's.
+func (n *NVIDIA) authority(name, organization string, until time.Time, issuer *Certificate) Certificate {
+	h := sha512.Sum384([]byte(name))
+	t := nvTemplate{serial: new(big.Int).SetBytes(append([]byte{0x2d}, h[:15]...)), name: nvName("", name, organization), notBefore: nvidiaBorn, notAfter: until, ca: true}
+	return t.issue(p384Key(n.keys, name), issuer)
 }
 
 func productOf(chip string) string { return strings.ReplaceAll(chip, "_", "") }
@@ -110,6 +114,12 @@ type NVIDIAOptions struct {
 	Critical    bool      // an extension that nobody knows is critical
 	OfAuthority bool      // the key's certificate is that of an authority
 	BySHA256    bool      // the key's certificate is signed with SHA-256
+	KeySerial   []byte    // serial number of the key's certificate; nil: 20 bytes
+	Usage       byte      // key usage of the key's certificate (RFC 5280, section 4.2.1.3); 0: digitalSignature, or an authority's
+	Identity    string    // common name of the authority above the provisioner; "": the chip's
+	P256        bool      // the key is on P-256
+	NameDER     []byte    // alternative name of the key's certificate; nil: of Names
+	FWIDDER     []byte    // extension that names the firmware; nil: of FWID
 }
 
 // chipNames are the common names of a device's two certificates.
@@ -137,7 +147,10 @@ func (n *NVIDIA) Certify(d *NVIDIADevice, o NVIDIAOptions) {
 	}
 	serial := append([]byte{o.Prefix}, d.PDI[:]...)
 	h := canon.Hash64("assay/mint/nvidia-device/v1", []byte(d.Chip), d.PDI[:])
-	keySerial := append([]byte{0x53}, h[:19]...)
+	keySerial := o.KeySerial
+	if keySerial == nil {
+		keySerial = append([]byte{0x53}, h[:19]...)
+	}
 	def(&o.Calls, strings.ToUpper(hex.EncodeToString(serial)))
 	def(&o.KeyCalls, strings.ToUpper(hex.EncodeToString(keySerial)))
 	def(&o.KeyName, keyName)
@@ -155,24 +168,42 @@ func (n *NVIDIA) Certify(d *NVIDIADevice, o NVIDIAOptions) {
 	}
 	provisioner := n.authorities[o.Provisioner]
 	identity := n.authorities[identityOf(d.Chip)]
+	if o.Identity != "" {
+		identity = n.authorities[o.Identity]
+		provisioner = n.authority(o.Provisioner, "NVIDIA Corporation", nvidiaEnd, &identity)
+	}
 	pdi := hex.EncodeToString(d.PDI[:])
 	device := nvTemplate{serial: new(big.Int).SetBytes(serial), name: nvName(o.Calls, o.DeviceName, "NVIDIA Corporation"), notBefore: nvidiaBorn, notAfter: nvidiaEnd, ca: true}.
 		issue(p384Key(n.keys, "device", d.Chip, pdi), &provisioner)
 	if o.Composite == nil {
 		o.Composite = device.X509().RawSubjectPublicKeyInfo
 	}
-	extra := []extension{{x509OID(17), derDeviceName(o.Names)}}
+	if o.NameDER == nil {
+		o.NameDER = derDeviceName(o.Names)
+	}
+	extra := []extension{{x509OID(17), o.NameDER}}
+	firmware := extension{asn1.ObjectIdentifier{2, 23, 133, 5, 4, 1}, o.FWIDDER}
+	if d.Chip == "GB100" {
+		firmware.id = asn1.ObjectIdentifier{2, 23, 133, 5, 4, 1, 1}
+	}
 	switch {
-	case len(o.FWID) == 0:
+	case o.FWIDDER != nil || len(o.FWID) == 0:
 	case d.Chip == "GB100":
-		extra = append(extra, extension{asn1.ObjectIdentifier{2, 23, 133, 5, 4, 1, 1}, derTCBInfo(o.FWID)})
+		firmware.value = derTCBInfo(o.FWID)
 	default:
-		extra = append(extra, extension{asn1.ObjectIdentifier{2, 23, 133, 5, 4, 1}, derCompositeDeviceID(o.Composite, o.FWID)})
+		firmware.value = derCompositeDeviceID(o.Composite, o.FWID)
+	}
+	if firmware.value != nil {
+		extra = append(extra, firmware)
+	}
+	private := p384Key(n.keys, "key", d.Chip, pdi)
+	if o.P256 {
+		private = p256Key(n.keys, "key", d.Chip, pdi)
 	}
 	key := nvTemplate{
 		serial: new(big.Int).SetBytes(keySerial), name: nvName(o.KeyCalls, o.KeyName, "NVIDIA Corporation"), notBefore: o.NotBefore, notAfter: o.NotAfter,
-		extra: extra, critical: o.Critical, ca: o.OfAuthority, sha256: o.BySHA256,
-	}.issue(p384Key(n.keys, "key", d.Chip, pdi), &device)
+		extra: extra, critical: o.Critical, ca: o.OfAuthority, sha256: o.BySHA256, usage: o.Usage,
+	}.issue(private, &device)
 	d.Chain = []Certificate{key, device, provisioner, identity, n.Root}
 }
 
@@ -242,6 +273,7 @@ type nvTemplate struct {
 	ca, ocsp            bool // an authority; an OCSP responder
 	critical            bool
 	sha256              bool
+	usage               byte // key usage; 0: as of the kind
 	extra               []extension
 }
 
@@ -261,6 +293,9 @@ func (t nvTemplate) issue(key *ecdsa.PrivateKey, issuer *Certificate) Certificat
 					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) { b.AddASN1Boolean(true) })
 				}))
 				usage = []byte{asn1.TagBitString, 2, 1, 0x06} // keyCertSign, cRLSign
+			}
+			if t.usage != 0 {
+				usage = []byte{asn1.TagBitString, 2, byte(bits.TrailingZeros8(t.usage)), t.usage}
 			}
 			addExtension(b, x509OID(15), true, usage)
 			if t.ocsp {

@@ -146,6 +146,11 @@ type OCSP struct {
 	Until      time.Time     // end of the responder's certificate; zero: a year after This
 	Hash       crypto.Hash   // that names the issuer; 0: SHA-384
 	Key        *NVIDIADevice // signs in place of the responder; nil: nobody does
+	By         *NVIDIA       // whose responder answers; nil: the hierarchy's own
+	Named      *Certificate  // whose name the answer gives for the issuer's; nil: the issuer's
+	Keyed      *Certificate  // whose key it gives for the issuer's; nil: the issuer's
+	Times      int           // that the answer stands there; 0: once
+	Padding    int           // bytes of an extension
 }
 
 // Answer returns the answer of an issuer's responder about a certificate of the hierarchy.
@@ -162,11 +167,21 @@ func (n *NVIDIA) Answer(c Certificate, o OCSP) attest.Collateral {
 	if o.Hash == 0 {
 		o.Hash = crypto.SHA384
 	}
-	responder := issuer
+	if o.By == nil {
+		o.By = n
+	}
+	if o.Named == nil {
+		o.Named = &issuer
+	}
+	if o.Keyed == nil {
+		o.Keyed = &issuer
+	}
+	above := o.By.issuerOf(x)
+	responder := above
 	if o.Responder != "issuer" {
 		name := "NVIDIA OCSP Responder of " + up.Subject.CommonName
 		responder = nvTemplate{serial: big.NewInt(0x0c5b), name: nvName("", name, "NVIDIA Corporation"), notBefore: nvidiaBorn, notAfter: o.Until, ocsp: o.Responder != "plain"}.
-			issue(p384Key(n.keys, name), &issuer)
+			issue(p384Key(o.By.keys, name), &above)
 	}
 	key := responder.key.(*ecdsa.PrivateKey)
 	if o.Key != nil {
@@ -181,44 +196,54 @@ func (n *NVIDIA) Answer(c Certificate, o OCSP) attest.Collateral {
 		Algorithm asn1.RawValue
 		Key       asn1.BitString
 	}
-	_, err := asn1.Unmarshal(up.RawSubjectPublicKeyInfo, &info)
+	_, err := asn1.Unmarshal(o.Keyed.X509().RawSubjectPublicKeyInfo, &info)
 	must(err)
 	tag := func(n int) cb.Tag { return cb.Tag(n).ContextSpecific() }
 	generalized := func(b *cryptobyte.Builder, t time.Time) { b.AddASN1GeneralizedTime(t.UTC()) }
 	hashID := map[crypto.Hash]asn1.ObjectIdentifier{crypto.SHA1: {1, 3, 14, 3, 2, 26}, crypto.SHA256: {2, 16, 840, 1, 101, 3, 4, 2, 1}, crypto.SHA384: {2, 16, 840, 1, 101, 3, 4, 2, 2}}[o.Hash]
+	single := func(b *cryptobyte.Builder) {
+		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
+			b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
+				b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
+					b.AddASN1ObjectIdentifier(hashID)
+					b.AddASN1NULL()
+				})
+				b.AddASN1OctetString(digest(o.Named.X509().RawSubject))
+				b.AddASN1OctetString(digest(info.Key.RightAlign()))
+				b.AddASN1BigInt(x.SerialNumber)
+			})
+			switch {
+			case o.Unknown:
+				b.AddASN1(tag(2), func(b *cryptobyte.Builder) {})
+			case o.Revoked:
+				b.AddASN1(tag(1).Constructed(), func(b *cryptobyte.Builder) {
+					generalized(b, o.This)
+					b.AddASN1(tag(0).Constructed(), func(b *cryptobyte.Builder) { b.AddASN1Enum(int64(o.Reason)) })
+				})
+			default:
+				b.AddASN1(tag(0), func(b *cryptobyte.Builder) {})
+			}
+			generalized(b, o.This)
+			if !o.NoNext {
+				b.AddASN1(tag(0).Constructed(), func(b *cryptobyte.Builder) { generalized(b, o.Next) })
+			}
+		})
+	}
 	data := der(func(b *cryptobyte.Builder) {
 		b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
 			id := keyID(key)
 			b.AddASN1(tag(2).Constructed(), func(b *cryptobyte.Builder) { b.AddASN1OctetString(id) })
 			generalized(b, o.This)
 			b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-				b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-					b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1(cb.SEQUENCE, func(b *cryptobyte.Builder) {
-							b.AddASN1ObjectIdentifier(hashID)
-							b.AddASN1NULL()
-						})
-						b.AddASN1OctetString(digest(up.RawSubject))
-						b.AddASN1OctetString(digest(info.Key.RightAlign()))
-						b.AddASN1BigInt(x.SerialNumber)
-					})
-					switch {
-					case o.Unknown:
-						b.AddASN1(tag(2), func(b *cryptobyte.Builder) {})
-					case o.Revoked:
-						b.AddASN1(tag(1).Constructed(), func(b *cryptobyte.Builder) {
-							generalized(b, o.This)
-							b.AddASN1(tag(0).Constructed(), func(b *cryptobyte.Builder) { b.AddASN1Enum(int64(o.Reason)) })
-						})
-					default:
-						b.AddASN1(tag(0), func(b *cryptobyte.Builder) {})
-					}
-					generalized(b, o.This)
-					if !o.NoNext {
-						b.AddASN1(tag(0).Constructed(), func(b *cryptobyte.Builder) { generalized(b, o.Next) })
-					}
-				})
+				for range max(o.Times, 1) {
+					single(b)
+				}
 			})
+			if o.Padding > 0 {
+				b.AddASN1(tag(1).Constructed(), func(b *cryptobyte.Builder) {
+					b.AddBytes(derExtensions([]extension{{asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 5703, 999}, make([]byte, o.Padding)}}))
+				})
+			}
 		})
 	})
 	basic := der(func(b *cryptobyte.Builder) {

@@ -69,7 +69,7 @@ func Appraise(comp attest.Component, subject string, c *attest.Case, asked attes
 	a.judgeMeasurements()
 	a.judgeRevocation()
 	return attest.Finding{
-		Format: Format, Identities: a.identities(), Masked: a.identities() == nil, ReportData: a.report.Nonce[:],
+		Format: Format, Identities: a.identities(), Masked: a.proven() && a.who.fault != "", ReportData: a.report.Nonce[:],
 		Fabric: a.fabric(mode), Signature: "nvidia.signature", Needs: a.needs,
 	}
 }

@@ -37,9 +37,12 @@ func component(report, chain []byte, arch string, number int) attest.Component {
 	return c
 }
 
-// Recognize reports whether data looks like a report, raw or in hex.
+// Recognize reports whether data looks like a report, raw or in hex; one of SPDM 1.2 as well, so that it is refused by name.
 func Recognize(data []byte) bool {
 	raw := fromHex(data)
+	if bytes.HasPrefix(raw, []byte{0x10, 0x84, 0, 0, 0x10, 0x04}) { // GET_VERSION and VERSION in front
+		return true
+	}
 	return len(raw) >= blocksAt && raw[1] == 0xe0 && (raw[0] == 0x11 || raw[0] == 0x12) && raw[requestSize+1] == 0x60
 }
 

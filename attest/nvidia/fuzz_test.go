@@ -2,31 +2,14 @@ package nvidia_test
 
 import (
 	"bytes"
-	"runtime"
 	"testing"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/nvidia"
+	"github.com/assay-network/assay/internal/alloc"
 )
-
-// allocated returns the bytes that a call allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
-// lawful holds a bound on allocation: sixteen times the input and a megabyte.
-func lawful(t *testing.T, input int, f func()) {
-	t.Helper()
-	if got, most := allocated(f), uint64(16*input+1<<20); got > most {
-		t.Errorf("%d bytes allocated for an input of %d, at most %d", got, input, most)
-	}
-}
 
 // FuzzReport: what parses is written back byte for byte; nothing panics, and no changed report is believed.
 func FuzzReport(f *testing.F) {
@@ -42,7 +25,7 @@ func FuzzReport(f *testing.F) {
 	chain := m.device.PEM()
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		lawful(t, len(raw), func() { nvidia.Parse(raw) })
+		alloc.Within(t, len(raw), func() { nvidia.Parse(raw) })
 		u, err := nvidia.Parse(raw)
 		if err == nil {
 			if again := u.Peek().Encode(); !bytes.Equal(again, raw) && !bytes.Equal(append(again, 0), raw) {
@@ -78,7 +61,7 @@ func FuzzXML(f *testing.F) {
 		if len(data) > nvidia.MaxRIM {
 			return
 		}
-		lawful(t, len(data), func() { nvidia.ReadRIM(data) })
+		alloc.Within(t, len(data), func() { nvidia.ReadRIM(data) })
 		once, err := nvidia.Canonical(data)
 		if err != nil {
 			return
@@ -104,7 +87,7 @@ func FuzzOCSP(f *testing.F) {
 	f.Add(m.nv.Answer(m.device.Chain[1], mint.OCSP{This: now.AddDate(0, 0, -1), Revoked: true, Reason: 6}).Data)
 	f.Add(m.nv.Answer(m.device.Chain[1], mint.OCSP{This: now, Responder: "issuer"}).Data)
 	f.Fuzz(func(t *testing.T, der []byte) {
-		lawful(t, len(der), func() { _, _ = nvidia.ReadCollateral(der) })
+		alloc.Within(t, len(der), func() { _, _ = nvidia.ReadCollateral(der) })
 		item := attest.Collateral{Kind: attest.KindNVIDIAOCSP, Data: der}
 		set := m.judge([]attest.Component{comp}, append(append(others[:len(others):len(others)], answers[1:]...), item)...)
 		c := set.Find("nvidia.revocation", gpu0)
@@ -126,7 +109,7 @@ func FuzzEvidence(f *testing.F) {
 	f.Add([]byte(`[{"arch":"HOPPER","evidence":"EeAB","certificate":"AA=="}]`))
 	f.Add(m.device.PEM())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lawful(t, len(data), func() { _, _ = nvidia.ReadJSON(data) })
+		alloc.Within(t, len(data), func() { _, _ = nvidia.ReadJSON(data) })
 		if cs, err := nvidia.ReadJSON(data); err == nil {
 			m.judge(cs)
 		}

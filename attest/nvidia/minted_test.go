@@ -2,7 +2,9 @@ package nvidia_test
 
 import (
 	"bytes"
+	"crypto"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -163,6 +165,18 @@ var twins = []twin{
 	{"device certified by the provisioner of switches", "nvidia.chain", contradicted, "LS_10", func(m *minted) {
 		m.certify(mint.NVIDIAOptions{Provisioner: "NVIDIA LS_10 Provisioner ICA 1"})
 	}, rimClaims},
+	{"provisioner below the identity authority of another chip", "nvidia.chain", contradicted, "NVIDIA GB100 Identity", func(m *minted) {
+		m.certify(mint.NVIDIAOptions{Identity: "NVIDIA GB100 Identity"})
+	}, rimClaims},
+	{"device that is no BROM", "nvidia.chain", contradicted, "GH100 A01 GSP ICA", func(m *minted) { m.certify(mint.NVIDIAOptions{DeviceName: "GH100 A01 GSP ICA"}) }, rimClaims},
+	{"key on another curve", "nvidia.chain", contradicted, "not on P-384", func(m *minted) { m.certify(mint.NVIDIAOptions{P256: true}) }, rimClaims},
+	{"key's serial number too long", "nvidia.chain", contradicted, "not 1 to 20 bytes", func(m *minted) {
+		m.certify(mint.NVIDIAOptions{KeySerial: bytes.Repeat([]byte{0x53}, 21)})
+	}, rimClaims},
+	{"key of an authority for signatures", "nvidia.chain", contradicted, "not for signatures alone", func(m *minted) {
+		m.certify(mint.NVIDIAOptions{OfAuthority: true, Usage: 0x84})
+	}, rimClaims},
+	{"key for certificates by its usage", "nvidia.chain", contradicted, "not for signatures alone", func(m *minted) { m.certify(mint.NVIDIAOptions{Usage: 0x04}) }, rimClaims},
 	{"device of another chip's name", "nvidia.chain", contradicted, "GB100 A01 GSP BROM", func(m *minted) { m.certify(mint.NVIDIAOptions{DeviceName: "GB100 A01 GSP BROM"}) }, rimClaims},
 	{"key that certifies", "nvidia.chain", contradicted, "not for signatures alone", func(m *minted) { m.certify(mint.NVIDIAOptions{OfAuthority: true}) }, rimClaims},
 	{"critical extension", "nvidia.chain", contradicted, "critical extension", func(m *minted) { m.certify(mint.NVIDIAOptions{Critical: true}) }, rimClaims},
@@ -182,7 +196,21 @@ var twins = []twin{
 	{"key's subject names another", "nvidia.identity", contradicted, "calls itself", func(m *minted) { m.certify(mint.NVIDIAOptions{KeyCalls: "5300"}) }, nil},
 	{"device name of another chip", "nvidia.identity", contradicted, "want NVIDIA:GH100", func(m *minted) { m.certify(mint.NVIDIAOptions{Names: "NVIDIA:GB100:48B02D0000000000"}) }, nil},
 	{"device name of another maker", "nvidia.identity", contradicted, "want NVIDIA:GH100", func(m *minted) { m.certify(mint.NVIDIAOptions{Names: "NVIDIA:GH100:0000000000000000"}) }, nil},
+	{"alternative name of another kind", "nvidia.identity", contradicted, "not a device name of DMTF", func(m *minted) {
+		m.certify(mint.NVIDIAOptions{NameDER: edited(m.extension(2, 5, 29, 17), []byte{0x83, 0x1c, 0x82, 0x12, 0x01}, []byte{0x83, 0x1c, 0x82, 0x12, 0x02})})
+	}, nil},
 	// firmware id
+	{"composite device id of another version", "nvidia.fwid", contradicted, "does not parse", func(m *minted) {
+		m.certify(mint.NVIDIAOptions{FWIDDER: edited(m.extension(2, 23, 133, 5, 4, 1), []byte{2, 1, 1}, []byte{2, 1, 2})})
+	}, nil},
+	{"firmware digest of another algorithm", "nvidia.fwid", contradicted, "does not parse", func(m *minted) {
+		m.certify(mint.NVIDIAOptions{FWIDDER: edited(m.extension(2, 23, 133, 5, 4, 1), sha384OID, sha256OID)})
+	}, nil},
+	{"composite device id with more behind it", "nvidia.fwid", contradicted, "does not parse", func(m *minted) {
+		v := append(m.extension(2, 23, 133, 5, 4, 1), 5, 0) // NULL
+		v[2] += 2
+		m.certify(mint.NVIDIAOptions{FWIDDER: v})
+	}, nil},
 	{"key certified for other firmware", "nvidia.fwid", contradicted, "mismatch", func(m *minted) { m.certify(mint.NVIDIAOptions{FWID: bytes.Repeat([]byte{7}, 48)}) }, nil},
 	{"firmware id of another device", "nvidia.fwid", contradicted, "names another key", func(m *minted) {
 		m.certify(mint.NVIDIAOptions{Composite: m.nv.Root.X509().RawSubjectPublicKeyInfo})
@@ -197,7 +225,19 @@ var twins = []twin{
 	{"flag and status disagree", "nvidia.mode", contradicted, "mismatch", func(m *minted) { m.device.Set(nvidia.FieldFeature, []byte{2, 0}) }, []string{"set.same-mode"}},
 	{"status out of the table", "nvidia.mode", unknown, "unknown-value", func(m *minted) { m.device.Set(nvidia.FieldProtectedPCIe, []byte{1}) }, []string{"set.same-mode"}},
 	{"flag out of the table", "nvidia.mode", unknown, "unknown-value", func(m *minted) { m.device.Set(nvidia.FieldFeature, []byte{3, 0}) }, []string{"set.same-mode"}},
+	{"flag of opaque data that has none", "nvidia.firmware", affirmed, "", func(m *minted) { // and the mode stays as it was
+		m.device.Set(nvidia.FieldOpaqueVersion, []byte{0, 0})
+		m.device.Set(nvidia.FieldFeature, []byte{2, 0})
+	}, nil},
+	{"early firmware, which says nothing of modes", "nvidia.firmware", affirmed, "", func(m *minted) {
+		m.device.Unset(nvidia.FieldFeature)
+		m.device.Unset(nvidia.FieldProtectedPCIe)
+	}, nil},
 	// manifests
+	{"report without the number of its board", "nvidia.vbios-rim", unknown, "evidence-missing: the report does not name its board", func(m *minted) {
+		m.device.Unset(nvidia.FieldProject) // by which nobody can find what is not at hand
+		m.items = slices.Delete(m.items, rimAt(m, 1), rimAt(m, 1)+1)
+	}, []string{"nvidia.measurements"}},
 	{"no manifest of the driver", "nvidia.driver-rim", unknown, "NV_GPU_DRIVER_GH100_599.10.01", func(m *minted) { m.items = slices.Delete(m.items, 0, 1) }, []string{"nvidia.measurements"}},
 	{"manifest of the next driver", "nvidia.driver-rim", unknown, "at hand: \"GH100 599.10.02", func(m *minted) {
 		m.manifests(func(i int, r *mint.Manifest) {
@@ -257,6 +297,14 @@ var twins = []twin{
 			}
 		})
 	}, nil},
+	{"two manifests speak of the decoder, which is off", "nvidia.measurements", unknown, "index-conflict", func(m *minted) {
+		m.device.Set(nvidia.FieldNVDEC0, []byte{0x55})
+		m.manifests(func(i int, r *mint.Manifest) {
+			if i == 1 {
+				r.Golden[35].Active = true
+			}
+		})
+	}, nil},
 	{"manifests without an active measurement", "nvidia.measurements", unknown, "no measurement that is active", func(m *minted) {
 		m.manifests(func(_ int, r *mint.Manifest) {
 			for i := range r.Golden {
@@ -279,10 +327,45 @@ var twins = []twin{
 	{"responder certified for nothing", "nvidia.revocation", unknown, "not for OCSP", func(m *minted) { m.answer(m.device.Chain[1], mint.OCSP{Responder: "plain"}) }, nil},
 	{"responder's certificate lapsed", "nvidia.revocation", unknown, "lapsed", func(m *minted) { m.answer(m.device.Chain[1], mint.OCSP{Until: now.Add(-time.Minute)}) }, nil},
 	{"answer signed by the device", "nvidia.revocation", unknown, "not signed by the issuer", func(m *minted) { m.answer(m.device.Chain[1], mint.OCSP{Key: m.device}) }, nil},
+	{"answer by a stranger's responder of the same names", "nvidia.revocation", unknown, "responder's certificate is not signed by the issuer", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{By: impostor()})
+	}, nil},
+	{"answer by a stranger of the issuer's name", "nvidia.revocation", unknown, "not signed by the issuer or its responder", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{By: impostor(), Responder: "issuer"})
+	}, nil},
+	{"answer about the serial number under an issuer of another name", "nvidia.revocation", unknown, "collateral-missing", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{Named: &m.nv.Root})
+	}, nil},
+	{"answer about the serial number under an issuer of another key", "nvidia.revocation", unknown, "collateral-missing", func(m *minted) {
+		m.answer(m.device.Chain[1], mint.OCSP{Keyed: &m.nv.Root})
+	}, nil},
 	{"answer by a stranger's responder", "nvidia.revocation", unknown, "collateral-missing", func(m *minted) {
 		other := impostor()
 		m.items[len(m.items)-3] = other.Answer(other.Device("GH100", "one").Chain[1], mint.OCSP{This: now.Add(-time.Hour)})
 	}, nil},
+}
+
+var (
+	sha256OID = []byte{0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01}
+	sha384OID = []byte{0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x02}
+)
+
+// extension returns a copy of an extension of the key's certificate.
+func (m *minted) extension(id ...int) []byte {
+	for _, e := range m.device.Chain[0].X509().Extensions {
+		if e.Id.Equal(id) {
+			return bytes.Clone(e.Value)
+		}
+	}
+	panic("no such extension")
+}
+
+// edited replaces what must stand there once.
+func edited(der, was, is []byte) []byte {
+	if bytes.Count(der, was) != 1 {
+		panic("want it once")
+	}
+	return bytes.Replace(der, was, is, 1)
 }
 
 // rimAt returns where manifest i stands among the items.
@@ -357,6 +440,85 @@ func TestAlternatives(t *testing.T) {
 	want(t, set, "nvidia.vbios-rim", gpu0, affirmed, issued.Digest().String())
 }
 
+// TestManifestsBeside: which of several manifests of one id is used does not follow from their order, and one that is revoked
+// is not passed over for one that is not valid yet.
+func TestManifestsBeside(t *testing.T) {
+	m := newMinted(t, "GH100")
+	twin := m.device.Manifests()[1]
+	twin.TagID = strings.Repeat("0", 96)
+	m.items = append(m.items, m.nv.Sign(twin))
+	first := m.judgeDevice().Find("nvidia.vbios-rim", gpu0).Value
+	slices.Reverse(m.items)
+	want(t, m.judgeDevice(), "nvidia.vbios-rim", gpu0, affirmed, first)
+
+	m = newMinted(t, "GH100")
+	m.answer(m.nv.ManifestChain(m.device.Manifests()[1])[0], mint.OCSP{Revoked: true, Reason: 1})
+	future := m.device.Manifests()[1]
+	future.NotBefore = now.AddDate(0, 0, 1)
+	m.items = append(m.items, m.nv.Sign(future))
+	set := m.judgeDevice()
+	want(t, set, "nvidia.vbios-rim", gpu0, unknown, "NVIDIA revoked")
+	want(t, set, "nvidia.revocation", gpu0, contradicted, "revoked")
+}
+
+// TestManifestNeeds: what a manifest's signature wants is known once it is there.
+func TestManifestNeeds(t *testing.T) {
+	m := newMinted(t, "LS_10")
+	_, members := m.find([]attest.Component{m.device.Component("switch0", nonce)}, m.of(attest.KindNVIDIARIM)...)
+	var about []string
+	for _, n := range members[0].Needs {
+		about = append(about, n.Kind+" "+n.Why)
+	}
+	for _, name := range []string{"HCC RIM L4 Signer", "NVIDIA Reference Value L3 LS10 001", "NVIDIA Reference Value LS10 CA", "LS_10 A01 FSP BROM", "NVIDIA LS_10 Provisioner ICA 1", "NVIDIA GH100 Identity"} {
+		if !slices.Contains(about, attest.KindNVIDIAOCSP+` whether "`+name+`" is revoked`) {
+			t.Errorf("needs %q, want an answer about %s", about, name)
+		}
+	}
+	if len(about) != 6 {
+		t.Errorf("needs %q, want six answers", about)
+	}
+}
+
+// TestVersionInEitherCase: manifests spell the VBIOS in upper case or lower.
+func TestVersionInEitherCase(t *testing.T) {
+	m := newMinted(t, "GH100")
+	m.manifests(func(_ int, r *mint.Manifest) { r.Version = strings.ToLower(r.Version) })
+	want(t, m.judgeDevice(), "nvidia.measurements", gpu0, affirmed, "compared:33")
+}
+
+// TestMeasurementThatIsNotThere differs from what a manifest wants.
+func TestMeasurementThatIsNotThere(t *testing.T) {
+	m := newMinted(t, "LS_10")
+	m.manifests(func(_ int, r *mint.Manifest) { r.Golden[31].Active = true })
+	want(t, m.judgeDevice(), "nvidia.measurements", "switch:0", contradicted, "31 is absent, vbios says 00000000")
+}
+
+// TestModeOfBlackwell: where its firmware names no mode, none is supposed.
+func TestModeOfBlackwell(t *testing.T) {
+	m := newMinted(t, "GB100")
+	m.device.Unset(nvidia.FieldFeature)
+	want(t, m.judgeDevice(), "nvidia.mode", gpu0, unknown, "not-in-version")
+}
+
+// TestFirmwareIDOfBlackwell is the first of two, of NVIDIA's.
+func TestFirmwareIDOfBlackwell(t *testing.T) {
+	for _, row := range []struct {
+		was, is []byte
+		words   string // empty: it is sound
+	}{
+		{[]byte("GB100 A01 GSP"), []byte("GB100 A02 GSP"), ""},
+		{[]byte("\x06NVIDIA"), []byte("\x06NVIDIO"), "of vendor"},
+	} {
+		m := newMinted(t, "GB100")
+		m.certify(mint.NVIDIAOptions{FWIDDER: edited(m.extension(2, 23, 133, 5, 4, 1, 1), row.was, row.is)})
+		if row.words == "" {
+			want(t, m.judgeDevice(), "nvidia.fwid", gpu0, affirmed)
+			continue
+		}
+		want(t, m.judgeDevice(), "nvidia.fwid", gpu0, contradicted, row.words)
+	}
+}
+
 // TestNVDEC: where the first decoder is off, its measurement is not compared; where it is on, it is.
 func TestNVDEC(t *testing.T) {
 	for value, status := range map[byte]claim.Status{0xaa: contradicted, 0x55: affirmed, 0x00: contradicted} {
@@ -368,6 +530,69 @@ func TestNVDEC(t *testing.T) {
 	m := newMinted(t, "GH100")
 	m.device.Set(nvidia.FieldNVDEC0, []byte{0x55})
 	want(t, m.judgeDevice(), "nvidia.measurements", gpu0, affirmed, "compared:32 skipped:35")
+
+	m = newMinted(t, "GB100") // whose measurement 35 is another thing
+	m.device.Set(nvidia.FieldNVDEC0, []byte{0x55})
+	m.manifests(func(i int, r *mint.Manifest) { r.Golden[35].Active = i == 0 })
+	want(t, m.judgeDevice(), "nvidia.measurements", gpu0, contradicted, "1 of 38")
+}
+
+// TestOCSPForms: each form that a responder may choose, and what is none.
+func TestOCSPForms(t *testing.T) {
+	for name, row := range map[string]struct {
+		o      mint.OCSP
+		status claim.Status
+	}{
+		"issuer named by SHA-1":       {mint.OCSP{Hash: crypto.SHA1}, affirmed},
+		"issuer named by SHA-256":     {mint.OCSP{Hash: crypto.SHA256}, affirmed},
+		"the issuer answers itself":   {mint.OCSP{Responder: "issuer"}, affirmed},
+		"sixteen answers":             {mint.OCSP{Times: 16}, affirmed},
+		"seventeen answers":           {mint.OCSP{Times: 17}, unknown},
+		"15 KiB":                      {mint.OCSP{Padding: 15 << 10}, affirmed},
+		"more than 16 KiB":            {mint.OCSP{Padding: nvidia.MaxOCSP}, unknown},
+		"revoked, the issuer answers": {mint.OCSP{Responder: "issuer", Revoked: true, Reason: 1}, contradicted},
+	} {
+		m := newMinted(t, "GH100")
+		m.answer(m.device.Chain[1], row.o)
+		if got := m.judgeDevice().Find("nvidia.revocation", gpu0); got.Status != row.status {
+			t.Errorf("%s: %s (%s), want %s", name, got.Status, got.Reason, row.status)
+		}
+	}
+	// The status of the answer is signed by nobody: what a responder that refused sends along counts for nothing.
+	m := newMinted(t, "GH100")
+	at := len(m.items) - 3
+	refusal := bytes.Clone(m.items[at].Data)
+	if i := bytes.Index(refusal, []byte{10, 1, 0}); i < 0 || i > 6 {
+		t.Fatalf("status at %d", i)
+	} else {
+		refusal[i+2] = 6
+	}
+	m.items[at].Data = refusal
+	want(t, m.judgeDevice(), "nvidia.revocation", gpu0, unknown, "collateral-missing")
+}
+
+// TestWordsOfSeveral: that a certificate is revoked outweighs that it is not, in any order; of two that it is not, the one
+// that speaks longer counts.
+func TestWordsOfSeveral(t *testing.T) {
+	for _, reversed := range []bool{false, true} {
+		m := newMinted(t, "GH100")
+		m.items = append(m.items, m.nv.Answer(m.device.Chain[1], mint.OCSP{This: now.Add(-time.Hour), Revoked: true, Reason: 1}))
+		if reversed {
+			slices.Reverse(m.items)
+		}
+		want(t, m.judgeDevice(), "nvidia.revocation", gpu0, contradicted, "revoked")
+		m = newMinted(t, "GH100")
+		short := m.judgeDevice().Find("nvidia.revocation", gpu0).Until
+		for _, c := range slices.Concat(m.device.Chain[1:4], m.nv.ManifestChain(m.device.Manifests()[0])[:3]) {
+			m.items = append(m.items, m.nv.Answer(c, mint.OCSP{This: now.Add(-time.Minute), Next: now.AddDate(0, 0, 3)}))
+		}
+		if reversed {
+			slices.Reverse(m.items)
+		}
+		if c := m.judgeDevice().Find("nvidia.revocation", gpu0); c.Status != affirmed || c.Until != canon.At(now.AddDate(0, 0, 3)) || c.Until == short {
+			t.Errorf("%s until %s", c.Status, c.Until)
+		}
+	}
 }
 
 // TestRevocationLists: the lists of the authorities do where there are no answers, and say the same.
@@ -401,6 +626,12 @@ func TestDenyList(t *testing.T) {
 	}{
 		"another device": {[]attest.Denied{{Identity: hierarchy().Device("GH100", "two").Identity(), Reason: "stolen"}}, affirmed},
 		"this device":    {[]attest.Denied{{Identity: hierarchy().Device("GH100", "one").Identity(), Reason: "stolen"}}, contradicted},
+		"this device with its firmware": {[]attest.Denied{{
+			Identity: hierarchy().Device("GH100", "one").Identity(), TCB: "board:G520_0200_885 driver:599.10.01 nvdec0:on vbios:96.00.F0.00.01", Reason: "leaks",
+		}}, contradicted},
+		"this device with other firmware": {[]attest.Denied{{
+			Identity: hierarchy().Device("GH100", "one").Identity(), TCB: "board:G520_0200_885 driver:599.10.01 nvdec0:on vbios:96.00.F0.00.02", Reason: "leaks",
+		}}, affirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMinted(t, "GH100")

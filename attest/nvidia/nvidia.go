@@ -29,7 +29,7 @@
 package nvidia
 
 // Rules is the revision of this room's judgement. A change that alters any result must raise it.
-const Rules = 1
+const Rules = 2
 
 // Names of the format: of its components and their parts, in this order.
 const (

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -228,5 +229,46 @@ func TestRawSwitchReport(t *testing.T) {
 	}
 	if good != 1 {
 		t.Errorf("the report verifies with %d chains of 4, want 1", good)
+	}
+}
+
+// TestRealHosts: two real machines close their wiring; each thing that is wrong with a set of their devices is said by the
+// claim that is about it.
+func TestRealHosts(t *testing.T) {
+	a := files(t, "gpu/nvtrust/gpu_evidence.json", "gpu/nvtrust/switch_evidence.json")
+	b := files(t, "gpu/go-nvattest-tools/norm_ppcie_gpus.json", "gpu/go-nvattest-tools/norm_ppcie_switches.json")
+	if len(a) != 12 || len(b) != 12 {
+		t.Fatalf("%d and %d devices", len(a), len(b))
+	}
+	memory := attest.NewMemory()
+	for _, row := range []struct {
+		name    string
+		devices []attest.Component
+		id      string
+		status  claim.Status
+		words   string
+	}{
+		{"host a", a, "set.topology", affirmed, "gpu:8 switch:4"},
+		{"host b", b, "set.topology", affirmed, "gpu:8 switch:4"},
+		{"host a in another order", slices.Concat(a[8:], a[3:8], a[:3]), "set.topology", affirmed, "gpu:8 switch:4"},
+		{"switches swapped", slices.Concat(a[:8], b[8:]), "set.topology", contradicted, "switches behind the GPUs and switches here"},
+		{"switches swapped the other way", slices.Concat(b[:8], a[8:]), "set.topology", contradicted, "switches behind the GPUs and switches here"},
+		{"one switch swapped", slices.Concat(a[:11], b[11:]), "set.topology", contradicted, "do not link the same GPUs"},
+		{"one GPU dropped", a[1:], "set.topology", contradicted, "GPUs that the switches link and GPUs here: no evidence of"},
+		{"one switch dropped", a[:11], "set.topology", contradicted, "switches behind the GPUs and switches here: no evidence of"},
+		{"one GPU doubled", slices.Concat(a[:1], a), "set.topology", contradicted, "are one device"},
+		{"one GPU doubled, in the place of another", slices.Concat(a[:1], a[:1], a[2:]), "set.topology", contradicted, "are one device"},
+		{"one GPU doubled: it is no other device", slices.Concat(a[:1], a), "set.device-unique", contradicted, "duplicate"},
+		{"hosts mixed", slices.Concat(a[:7], b[7:8], a[8:]), "set.topology", contradicted, "not behind the same switches"},
+		{"both hosts", slices.Concat(a[:8], b[:8], a[8:], b[8:]), "set.topology", contradicted, "not behind the same switches"},
+		{"nonces mixed", slices.Concat(a[:8], b[8:]), "set.same-nonce", contradicted, "gpu:0 answers"},
+		{"switches not shown", a[:8], "set.topology", unknown, "evidence-missing: the GPUs are behind 4 switches"},
+		{"switches not shown: their links lead anywhere", b[:8], "set.links", unknown, "rests-on set.topology"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			l := vendor(t, "2026-06-01T00:00:00Z")
+			l.case_.Memory = memory
+			want(t, l.judge(row.devices), row.id, "set", row.status, row.words)
+		})
 	}
 }

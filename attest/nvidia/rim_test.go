@@ -3,11 +3,13 @@ package nvidia_test
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -178,6 +180,21 @@ func TestManifestAttacks(t *testing.T) {
 		{"transform added", strings.Replace(text, "<ds:Transforms>", `<ds:Transforms><ds:Transform Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116"/>`, 1), "want exactly Transform Transform"},
 		{"certificates swapped", swapped, ""}, // below
 		{"index counted from the blocks", strings.Replace(text, `index="63"`, `index="64"`, 1), "index"},
+		{"method with a second attribute", strings.Replace(text, `<ds:DigestMethod `, `<ds:DigestMethod Id="x" `, 1), "DigestMethod is"},
+		{"parameters of a method", strings.Replace(text, `ecdsa-sha384"/>`, `ecdsa-sha384"><ds:HMACOutputLength>8</ds:HMACOutputLength></ds:SignatureMethod>`, 1), "SignatureMethod holds"},
+		{"reference with a second attribute", strings.Replace(text, `URI=""`, `URI="" Id="x"`, 1), "the whole document"},
+		{"reference to nothing", strings.Replace(text, ` URI=""`, ``, 1), "the whole document"},
+		{"name beside the certificates", strings.Replace(text, "<ds:X509Certificate>"+certs[4][:strings.Index(certs[4], "</ds:X509Data>")], "<ds:X509SubjectName>x</ds:X509SubjectName>", 1), "certificates alone"},
+		{"five certificates", strings.Replace(text, "<ds:X509Certificate>"+certs[1], "<ds:X509Certificate>"+certs[1]+"<ds:X509Certificate>"+certs[1], 1), "5 certificates"},
+		{"no certificate", text[:strings.Index(text, "<ds:X509Certificate>")] + text[strings.Index(text, "</ds:X509Data>"):], "0 certificates"},
+		{"element in a measurement", strings.Replace(text, resource, strings.TrimSuffix(resource, "/>")+"><ns0:Resource/></ns0:Resource>", 1), "Resource holds"},
+		{"element in the entity", strings.Replace(text, `softwareCreator tagCreator"/>`, `softwareCreator tagCreator"><ns0:Entity/></ns0:Entity>`, 1), "Entity holds"},
+		{"one value more than the alternatives", strings.Replace(text, ` alternatives="2"`, ` alternatives="1"`, 1), "more values than its 1 alternatives"},
+		{"seventeen alternatives", strings.Replace(text, ` alternatives="2"`, ` alternatives="17"`, 1), "from 1 to 16"},
+		{"active in another spelling", strings.Replace(text, ` active="True"`, ` active="true"`, 1), "want True or False"},
+		{"value in another namespace", strings.Replace(text, ` ns2:Hash0=`, ` ns0:Hash0=`, 1), "no Hash0"},
+		{"certificate with bits that belong to nothing", loose(t, text), "X509Certificate is not base64"},
+		{"document of another namespace", strings.Replace(text, `xmlns="http://standards.iso.org/iso/19770/-2/2015/schema.xsd"`, `xmlns="http://standards.iso.org/iso/19770/-2/2009/schema.xsd"`, 1), "not SoftwareIdentity"},
 		{"signature value shortened", strings.Replace(text, signature[strings.Index(signature, "<ds:SignatureValue>")+19:][:4], "", 1), "SignatureValue of 93 bytes"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -194,6 +211,58 @@ func TestManifestAttacks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// loose returns a manifest with a certificate that decodes to the same bytes from another text: the last character before
+// the padding has bits to spare.
+func loose(t testing.TB, text string) string {
+	t.Helper()
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	for at := range text {
+		rest := strings.TrimLeft(text[at+1:], "\n ")
+		if d := strings.IndexByte(digits, text[at]); d >= 0 && strings.HasPrefix(rest, "=") && strings.HasPrefix(strings.TrimLeft(rest, "=\n "), "</ds:X509Certificate>") {
+			return text[:at] + digits[d+1:d+2] + text[at+1:]
+		}
+	}
+	t.Fatal("no certificate is padded")
+	return ""
+}
+
+// TestXMLRefusals: what no document may have, whoever signed it.
+func TestXMLRefusals(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat("<a>", n) + strings.Repeat("</a>", n) }
+	for _, row := range []struct{ name, doc, words string }{
+		{"twelve deep", nested(12), ""},
+		{"thirteen deep", nested(13), "more than 12 within"},
+		{"512 elements", "<a>" + strings.Repeat("<b/>", 511) + "</a>", ""},
+		{"513 elements", "<a>" + strings.Repeat("<b/>", 512) + "</a>", "more than 512 elements"},
+		{"32 attributes", "<a" + attributes(32) + "/>", ""},
+		{"33 attributes", "<a" + attributes(33) + "/>", "more than 32 attributes"},
+		{"end of a section", "<a>]]></a>", "]]>"},
+		{"no character", "<a>\ufffe</a>", "no character of XML"},
+		{"end tag of another prefix", `<p:a xmlns:p="u" xmlns:q="u"></q:a>`, "want the end of p:a"},
+		{"end tag of another name", `<a></b>`, "want the end of a"},
+		{"prefix declared twice", `<a xmlns:p="u" xmlns:p="v"/>`, "declares prefix \"p\" twice"},
+		{"start of a tag in an attribute", `<a b="<"/>`, "an attribute holds <"},
+		{"cut off", `<a><b/>`, "ends too early"},
+		{"attribute without a value", `<a b/>`, "want ="},
+		{"attribute without quotes", `<a b=c/>`, "quoted"},
+		{"attributes that touch", `<a b="1"c="2"/>`, "want an attribute or the end"},
+		{"two colons", `<a:b:c/>`, "want an attribute or the end"},
+		{"letter of another alphabet", `<é/>`, "ASCII letters"},
+	} {
+		_, err := nvidia.Canonical([]byte(row.doc))
+		if row.words == "" && err != nil || row.words != "" && (err == nil || !strings.Contains(err.Error(), row.words)) {
+			t.Errorf("%s: %v, want %q", row.name, err, row.words)
+		}
+	}
+}
+
+func attributes(n int) (s string) {
+	for i := range n {
+		s += fmt.Sprintf(" a%d=''", i)
+	}
+	return s
 }
 
 // TestManifestSignature: signed content under a signature that is not that of the chain's own key.
@@ -230,6 +299,31 @@ func TestManifestSignature(t *testing.T) {
 	}
 	if fault, _, _ := nvidia.ProveRIM([]byte(strings.Replace(mine, cutOut(mine), cutOut(theirs), 1)), root); !strings.Contains(fault, "not signed by the key") {
 		t.Errorf("signature of another manifest: %q", fault)
+	}
+}
+
+// TestRootsByName: an authority below a root is no root, even in the file of roots.
+func TestRootsByName(t *testing.T) {
+	m := newMinted(t, "GH100")
+	doc := m.device.Manifests()[0]
+	chain := m.nv.ManifestChain(doc)
+	short := m.nv.SignXML(doc.XML(), chain[:3])
+	for name, row := range map[string]struct {
+		file   []byte
+		item   attest.Collateral
+		status claim.Status
+	}{
+		"root":                             {m.nv.RIMRoot.PEM(), m.items[rimAt(m, 0)], affirmed},
+		"root behind another":              {slices.Concat(chain[2].PEM(), m.nv.RIMRoot.PEM()), m.items[rimAt(m, 0)], affirmed},
+		"authority in place of the root":   {chain[2].PEM(), short, unknown},
+		"authority beside the root":        {slices.Concat(chain[2].PEM(), m.nv.RIMRoot.PEM()), short, unknown},
+		"devices' root in place of theirs": {m.nv.Root.PEM(), m.items[rimAt(m, 0)], unknown},
+	} {
+		l := newLab(t, now.Format(time.RFC3339), attest.RootFile{Name: nvidia.DeviceRootFile, Data: m.nv.Root.PEM()}, attest.RootFile{Name: nvidia.RIMRootFile, Data: row.file})
+		set := l.judge([]attest.Component{m.device.Component("gpu0", nonce)}, row.item)
+		if c := set.Find("nvidia.driver-rim", gpu0); c.Status != row.status || row.status == unknown && !strings.Contains(string(c.Reason), "no NVIDIA manifest root of this set") {
+			t.Errorf("%s: %s (%s), want %s", name, c.Status, c.Reason, row.status)
+		}
 	}
 }
 

@@ -55,6 +55,23 @@ func TestMachine(t *testing.T) {
 	want(t, set, "set.same-mode", "set", affirmed, "PPCIE")
 	want(t, set, "set.same-nonce", "set", affirmed)
 	want(t, set, "set.fleet-agreement", "set", affirmed)
+
+	// That all GPUs measure alike is no word of NVIDIA's: without its manifests it satisfies nothing else.
+	set, members := m.find(m.hgx.Components(nonce))
+	for _, c := range nvidia.ConfidentialClaims(gpu0, "statement:0", set, &attest.NVML{Capable: 1, Environment: 2, CCFeature: 1, MultiGPUMode: 1}) {
+		set.Add(c)
+	}
+	set.Affirm("guest.measured", "node", "tee")
+	set.Affirm("agent.measured", "node", "tee")
+	set.Affirm("statement.structure", "statement:0", "")
+	set.Settle()
+	want(t, set, "set.fleet-agreement", "set", affirmed)
+	for _, member := range members {
+		want(t, set, "nvidia.measurements", member.Subject, unknown, "rests-on")
+	}
+	for _, id := range []string{"nvidia.cc-mode", "nvidia.devtools-off"} {
+		want(t, set, id, gpu0, unknown, "rests-on nvidia.measurements")
+	}
 }
 
 // TestMachineTwins: what is wrong with a machine is said by the claim that is about it.
@@ -112,6 +129,17 @@ func TestMachineTwins(t *testing.T) {
 			s.Set(nvidia.FieldSwitchGPUs, v)
 			cs[9] = s.Component("switch1", nonce)
 			return cs
+		}},
+		{"one GPU dropped, and every switch lists another twice", "set.topology", contradicted, "names a GPU twice", func(m *machine, cs []attest.Component) []attest.Component {
+			for i, sw := range m.hgx.Switches {
+				s := sw.Clone()
+				v, _ := s.Report.Field(nvidia.FieldSwitchGPUs)
+				v = slices.Clone(v)
+				copy(v[8:16], v[:8])
+				s.Set(nvidia.FieldSwitchGPUs, v)
+				cs[8+i] = s.Component("switch", nonce)
+			}
+			return slices.Delete(cs, 1, 2)
 		}},
 		{"no switches", "set.topology", unknown, "evidence-missing: the GPUs are behind 4 switches", func(_ *machine, cs []attest.Component) []attest.Component { return cs[:8] }},
 		{"no GPUs", "set.topology", unknown, "evidence-missing", func(_ *machine, cs []attest.Component) []attest.Component { return cs[8:] }},

@@ -2,31 +2,14 @@ package tdx_test
 
 import (
 	"bytes"
-	"runtime"
 	"testing"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/tdx"
+	"github.com/assay-network/assay/internal/alloc"
 )
-
-// allocated returns the bytes that a call allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
-// lawful holds a bound on allocation: sixteen times the input and a megabyte.
-func lawful(t *testing.T, input int, f func()) {
-	t.Helper()
-	if got, most := allocated(f), uint64(16*input+1<<20); got > most {
-		t.Errorf("%d bytes allocated for an input of %d, at most %d", got, input, most)
-	}
-}
 
 // FuzzQuote: what parses is written back byte for byte; nothing panics, and no changed quote is believed.
 func FuzzQuote(f *testing.F) {
@@ -40,7 +23,7 @@ func FuzzQuote(f *testing.F) {
 	}
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		lawful(t, len(raw), func() { tdx.Parse(raw) })
+		alloc.Within(t, len(raw), func() { tdx.Parse(raw) })
 		u, size, err := tdx.Parse(raw)
 		if err == nil {
 			if again := u.Peek().Encode(); !bytes.Equal(again, raw[:size]) {
@@ -69,7 +52,7 @@ func FuzzCollateral(f *testing.F) {
 	f.Add([]byte(`{"tcb_info":"{}","pck_crl":"3000"}`))
 	f.Add([]byte(`{"https://api.trustedservices.intel.com/x":{"header":null,"body_b64":"e30="}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lawful(t, len(data), func() { _, _ = tdx.ReadCollateral(data) })
+		alloc.Within(t, len(data), func() { _, _ = tdx.ReadCollateral(data) })
 		items, err := tdx.ReadCollateral(data)
 		if err != nil && items != nil {
 			t.Errorf("both %v and %v", items, err)
@@ -93,6 +76,6 @@ func FuzzTCBInfo(f *testing.F) {
 			return
 		}
 		item := m.intel.Signed(kind, mint.SignedBody(name, text, m.intel.TCBSigner), m.intel.TCBSigner)
-		lawful(t, 4*len(item.Data), func() { m.judge(raw, m.with(at, item)...) })
+		alloc.Within(t, 4*len(item.Data), func() { m.judge(raw, m.with(at, item)...) })
 	})
 }

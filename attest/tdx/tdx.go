@@ -22,7 +22,7 @@
 package tdx
 
 // Rules is the revision of this room's judgement. A change that alters any result must raise it.
-const Rules = 1
+const Rules = 2
 
 // Names of the format: of its components and their one part.
 const (

@@ -236,6 +236,7 @@ func (d doctor) joined(ctx context.Context, state string) {
 		return
 	}
 	d.ok("node", "%s of %s", node.Node, node.Origin)
+	d.stream(agent.OpenStore(state), node.Node)
 	server, err := client.New(client.Config{URL: node.Origin})
 	if err == nil {
 		var h client.Health
@@ -245,4 +246,19 @@ func (d doctor) joined(ctx context.Context, state string) {
 		}
 	}
 	d.missing("server", err, "let this machine reach "+node.Origin)
+}
+
+// stream says whether the log has kept its word to this node, as far as its rounds have seen.
+func (d doctor) stream(store agent.Store, node string) {
+	s, err := store.Stream(node)
+	switch {
+	case err != nil:
+		d.missing("log", err, "remove "+store.StreamPath()+": the node goes on without what it remembers")
+	case len(s.Faults) > 0:
+		last := s.Faults[len(s.Faults)-1]
+		d.missing("log", fmt.Errorf("%d faults of the log, the last seen at %s: %s", len(s.Faults), last.At, last.What),
+			"show "+store.StreamPath()+" to who audits this log: it holds the proof")
+	default:
+		d.ok("log", "%d promises kept, %d not seen kept yet, %d entries covered by heads", s.Kept, len(s.Held), s.Covered)
+	}
 }

@@ -55,13 +55,20 @@ func TestScripts(t *testing.T) {
 			return tpm.Device != "", nil
 		},
 		Setup: func(env *testscript.Env) error {
-			s := fakeserver.Start(t, time.Now)
+			now := time.Now
+			if strings.Contains(filepath.Base(env.WorkDir), "withheld") { // so far behind that every promise is due when it is made
+				now = func() time.Time { return time.Now().Add(-10 * time.Minute) }
+			}
+			s := fakeserver.Start(t, now)
 			given, once := make(chan struct{}), sync.Once{}
 			s.Change(func() {
 				for _, outcome := range []string{client.Reject, client.Undecided} {
 					if strings.Contains(filepath.Base(env.WorkDir), outcome) {
 						s.Outcome = outcome
 					}
+				}
+				if strings.Contains(filepath.Base(env.WorkDir), "withheld") {
+					s.Lose, s.Life = true, 20*time.Minute
 				}
 				s.Refuse = func(path string) *client.Problem {
 					if path == "/v1/activations" { // it cannot make credentials for a real TPM
@@ -76,6 +83,7 @@ func TestScripts(t *testing.T) {
 				}
 			})
 			env.Values["decided"] = given
+			env.Values["server"] = s
 			foreign := s.Token
 			foreign.Fingerprint[0] ^= 1
 			env.Setenv("TSM", tsm)
@@ -88,7 +96,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("FOREIGN", foreign.String())
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"bundle": bundle, "exits": exits, "decided": decided},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"bundle": bundle, "exits": exits, "decided": decided, "keep": keep},
 	})
 }
 
@@ -150,6 +158,12 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if err == nil || err.Error() != got {
 		ts.Fatalf("%v, want %s", err, got)
 	}
+}
+
+// keep makes the verifier enter what it promises from now on.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	s := ts.Value("server").(*fakeserver.Server)
+	s.Change(func() { s.Lose = false })
 }
 
 // decided waits until a verdict was given.

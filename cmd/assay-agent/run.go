@@ -25,7 +25,7 @@ func runCommand() *cobra.Command {
 		Short: "Prove this machine to its verifier, again and again",
 		Long: `Answers the verifier's challenges with evidence of this machine until it is stopped. SIGHUP draws new session keys and
 begins a round at once. With --once it does one round, prints the verdict and its evidence, and exits 0 for accept,
-1 for reject, 3 for undecided.`,
+1 for reject, 3 for undecided; and 1 where it finds that the log broke its word to this node.`,
 		Args: cobra.NoArgs,
 	}
 	state, devices := stateFlag(c), addDeviceFlags(c)
@@ -40,7 +40,7 @@ begins a round at once. With --once it does one round, prints the verdict and it
 			return err
 		}
 		if *once {
-			return runOnce(c, a)
+			return runOnce(c, a, *state)
 		}
 		if *metrics != "" {
 			at, stop, cannot := serveMetrics(*metrics, a)
@@ -106,16 +106,18 @@ func newAgent(state string, devices []agent.Device, gpus agent.GPUs, interval ti
 	})
 }
 
-func runOnce(c *cobra.Command, a *agent.Agent) error {
+func runOnce(c *cobra.Command, a *agent.Agent, state string) error {
 	if err := a.Round(c.Context()); err != nil {
 		return hinted(err, "assay-agent doctor says what is missing")
 	}
 	s := a.Status()
 	fmt.Fprintln(c.OutOrStdout(), s.Decision.Outcome, s.Decision.Policy, s.Evidence)
-	switch s.Decision.Outcome {
-	case client.Accept:
+	switch {
+	case s.LogFaults > 0:
+		return failure{errors.New("the log is at fault"), exitRejected, "show " + agent.OpenStore(state).StreamPath() + " to who audits this log: it holds the proof"}
+	case s.Decision.Outcome == client.Accept:
 		return nil
-	case client.Reject:
+	case s.Decision.Outcome == client.Reject:
 		return failure{errors.New("rejected"), exitRejected, ""}
 	}
 	return failure{errors.New("undecided"), exitUndecided, ""}

@@ -102,7 +102,7 @@ func writeLog(t *testing.T, dir, name string) ledger.Envelope {
 	must(err)
 	signer, err := ledger.LogSigner("log.example", newTestKey(name+" log").PrivateKey)
 	must(err)
-	_, err = store.Publish(t.Context(), signer, canon.At(minted))
+	_, err = store.Publish(t.Context(), signer, canon.At(minted), nil)
 	must(err)
 	env, err := ledger.SealPromise(promise, newTestKey(name+" "+ledger.UsePromise))
 	must(err)

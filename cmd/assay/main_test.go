@@ -16,7 +16,6 @@ import (
 
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/internal/vectors"
-	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/collateral/fake"
 )
 
@@ -105,9 +104,6 @@ func TestManifest(t *testing.T) {
 	codes := map[string]int{"accept": 0, "reject": 1, "undecided": 3}
 	ran := 0
 	for _, c := range manifest.Cases {
-		if !slices.Contains(verifier.Types(), c.Kind) {
-			continue // formats of later parts
-		}
 		ran++
 		t.Run(c.ID, func(t *testing.T) {
 			args := []string{"verify", "-o", "json", "--type", c.Kind, "--policy", c.Policy, "--as-of", c.AsOf}
@@ -147,8 +143,8 @@ func TestManifest(t *testing.T) {
 			}
 		})
 	}
-	if ran == 0 {
-		t.Fatal("the manifest has no case of a kind that this build reads")
+	if ran < 50 {
+		t.Fatalf("the manifest has %d cases, want 50 at least", ran)
 	}
 }
 

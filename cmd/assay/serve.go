@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +40,7 @@ requests that it has begun.`,
 	fl.StringArrayVar(&s.CollateralURLs, "base-url", nil, "`SERVICE=URL` to ask instead of a vendor's service: "+serviceNames()+"; may be repeated")
 	fl.StringArrayVar(&s.DenyListKeys, "deny-list-key", nil, "PEM `FILE` of a public key whose deny lists are believed")
 	fl.StringVar(&s.LogName, "log-name", "", "`NAME` of the log, fixed at the first start (default: HOST[:PORT]/log)")
+	fl.StringVar(&s.Witnesses, "witnesses", "", "witness policy `FILE` (C2SP tlog-policy): nothing is published without its quorum (default: no witnesses)")
 	fl.DurationVar(&s.Interval, "interval", server.DefaultInterval, "time between two checkpoints")
 	fl.StringVar(&s.TLSCertificate, "tls-cert", "", "PEM `FILE` of the certificate and its chain")
 	fl.StringVar(&s.TLSKey, "tls-key", "", "PEM `FILE` of its key")
@@ -55,21 +54,10 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	if err := refuseGODEBUG(a.getenv("GODEBUG")); err != nil {
 		return err
 	}
-	if settings.Data == "" {
-		home := a.getenv("XDG_DATA_HOME")
-		if home == "" {
-			if a.getenv("HOME") == "" {
-				return withHint(errors.New("no data folder"), "name one with --data")
-			}
-			home = filepath.Join(a.getenv("HOME"), ".local", "share")
-		}
-		settings.Data = filepath.Join(home, "assay")
+	if settings.Data, err = a.dataFolder(settings.Data, "assay"); err != nil {
+		return err
 	}
-	level := slog.LevelInfo
-	if a.quiet {
-		level = slog.LevelError
-	}
-	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))})
+	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Log: a.logger()})
 	if err != nil {
 		return err
 	}

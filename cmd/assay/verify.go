@@ -37,14 +37,17 @@ func (a *app) verifyCommand() *cobra.Command {
 
 A FILE is an evidence bundle or a vendor's raw file: an SEV-SNP report (raw, hex,
 with the host's certificate table behind it), a TDX quote (raw, hex, base64), a TPM
-quote in JSON, a recording of a GCP vTPM (go-tpm-tools), or a folder of one report and
-its certificates, as snpguest leaves it. Nothing is fetched: what is missing is named.
+quote in JSON, a recording of a GCP vTPM (go-tpm-tools), an HCL report of Azure, a
+report of an NVIDIA GPU or switch (raw, hex), NVIDIA's evidence file, or a folder of
+one report and its certificates, as snpguest leaves it. Nothing is fetched: what is
+missing is named.
 
 Without --policy the strictest built-in that fits the evidence judges. The exit
 code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
 		Example: `  assay verify report.bin --cert vcek.der --policy genuine
   assay verify bundle.json --expect challenge.yaml --expect guests.yaml --collateral crl.der
-  assay verify report.bin --cert vcek.der --as-of 2024-01-01T00:00:00Z -o json`,
+  assay verify report.bin --cert vcek.der --as-of 2024-01-01T00:00:00Z -o json
+  assay verify gpu.bin --cert chain.pem --collateral driver.xml --collateral vbios.xml --policy genuine`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, name := range []string{"nonce", "report-data", "policy", "as-of", "roots"} {
@@ -57,11 +60,11 @@ code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.typ, "type", "", "what the file is: "+strings.Join(verifier.Types(), ", ")+" (default: told from its bytes)")
-	fl.StringArrayVar(&f.certs, "cert", nil, "certificate `FILE`: DER, PEM or a certificate table")
-	fl.StringArrayVar(&f.collateral, "collateral", nil, "collateral `FILE`: revocation list, deny list, certificates; told apart by content")
+	fl.StringArrayVar(&f.certs, "cert", nil, "certificate `FILE`: DER, PEM, a certificate table, or the chain of a GPU or switch")
+	fl.StringArrayVar(&f.collateral, "collateral", nil, "collateral `FILE`: certificates, revocation or deny list, TCB info, QE identity, NVIDIA's manifest or OCSP answer; told apart by content")
 	fl.StringVar(&f.cache, "cache", "", "take what is wanted from the store of assay collateral: --cache, or --cache=`FOLDER`")
 	fl.Lookup("cache").NoOptDefVal = cacheDefault
-	fl.StringVar(&f.nonce, "nonce", "", "the challenge that a bundle must answer (32 bytes), or the qualifying data of a TPM quote, in `HEX`")
+	fl.StringVar(&f.nonce, "nonce", "", "the challenge that a bundle must answer (32 bytes), the nonce of a GPU's report, or the qualifying data of a TPM quote, in `HEX`")
 	fl.StringVar(&f.reportData, "report-data", "", "what REPORT_DATA of a raw SNP report or TDX quote must hold, 64 bytes in `HEX`")
 	fl.StringArrayVar(&f.expectFiles, "expect", nil, "`FILE` of what you know yourself: a challenge and registry (assay/expect/v1), reference values (assay/references/v1)")
 	fl.StringVar(&f.policy, "policy", "", "built-in policy or policy `FILE` (default: the strictest built-in that fits)")

@@ -14,6 +14,7 @@ import (
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
@@ -37,6 +38,19 @@ func Policy(name string) (*policy.Policy, error) {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return policy.Load(name, data)
+}
+
+// WitnessPolicy reads a witness policy file.
+func WitnessPolicy(name string) (*ledger.WitnessPolicy, error) {
+	data, err := File(name, ledger.MaxWitnessPolicy)
+	if err != nil {
+		return nil, fmt.Errorf("witness policy: %w", err)
+	}
+	p, err := ledger.ParseWitnessPolicy(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &p, nil
 }
 
 // Roots reads a folder of root files: all that end in .pem (certificates) or .txt (such as the signers of quoting enclaves).

@@ -269,8 +269,8 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// TestSlowService: who waits has a deadline, and the service is then left alone for a while.
-func TestSlowService(t *testing.T) {
+// TestPitfall08SlowService: who waits has a deadline, and the service is then left alone for a while.
+func TestPitfall08SlowService(t *testing.T) {
 	l := newLab(t)
 	l.vendors.Misbehave("/", fake.Slow, 100)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

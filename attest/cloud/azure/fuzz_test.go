@@ -2,26 +2,14 @@ package azure_test
 
 import (
 	"bytes"
-	"runtime"
 	"testing"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/attest/tpm"
+	"github.com/assay-network/assay/internal/alloc"
 )
-
-// within fails the test where work allocates more than 16 times its input and 1 MiB.
-func within(t testing.TB, size int, work func()) {
-	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	work()
-	runtime.ReadMemStats(&after)
-	if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(16*size+1<<20); got > limit {
-		t.Errorf("%d bytes allocated for %d of input, at most %d", got, size, limit)
-	}
-}
 
 // FuzzReport: what is read as an HCL report is written again to the same bytes.
 func FuzzReport(f *testing.F) {
@@ -29,7 +17,7 @@ func FuzzReport(f *testing.F) {
 		f.Add(sound(f, kind).component().Parts[0].Data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		within(t, len(data), func() {
+		alloc.Within(t, len(data), func() {
 			if r, err := azure.ParseReport(data); err == nil && !bytes.Equal(r.Encode(), data) {
 				t.Error("it does not survive")
 			}
@@ -42,7 +30,7 @@ func FuzzRuntime(f *testing.F) {
 	f.Add(sound(f, azure.KindSNP).vm.Runtime())
 	f.Add([]byte(`{"keys":[{"kid":"HCLAkPub","kty":"RSA","e":"AQAB","n":""}],"user-data":""}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		within(t, len(data), func() {
+		alloc.Within(t, len(data), func() {
 			rt, err := azure.ParseRuntime(data)
 			if err == nil && (rt.AK == nil || rt.AK.N.BitLen() != 2048 || rt.UserData != nil && len(rt.UserData) != 64) {
 				t.Errorf("%+v", rt)
@@ -65,7 +53,7 @@ func FuzzRead(f *testing.F) {
 	var unused claim.Set
 	azure.Appraise(sound(f, azure.KindTDX).component(), cpu, &k, attest.Asked{}, &unused) // the roots are read once
 	f.Fuzz(func(t *testing.T, data []byte) {
-		within(t, len(data), func() {
+		alloc.Within(t, len(data), func() {
 			format := azure.Recognize(data)
 			comps, err := azure.Read(data)
 			if err != nil {

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +27,7 @@ import (
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 	"github.com/assay-network/assay/attest/tpm"
+	"github.com/assay-network/assay/internal/alloc"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/verifier"
@@ -557,13 +557,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(r.bytes())
 	c := attest.Case{Roots: m.roots(f), At: feb, Memory: attest.NewMemory()}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		rec, err := gcp.Read(data)
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(16*len(data)+1<<20) {
-			t.Errorf("%d bytes allocated for %d", n, len(data))
-		}
+		var rec gcp.Recording
+		var err error
+		alloc.Within(t, len(data), func() { rec, err = gcp.Read(data) })
 		if err != nil {
 			return
 		}

@@ -1,0 +1,182 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Witnesses are those whom a log asks to cosign its checkpoints (C2SP tlog-witness), and how many must. Its methods may be
+// called concurrently.
+type Witnesses struct {
+	policy ledger.WitnessPolicy
+	http   *http.Client
+	now    func() time.Time
+
+	mu   sync.Mutex
+	last map[string]int64 // size that a witness cosigned last, as far as this process knows
+}
+
+// NewWitnesses returns the witnesses of a policy for the log with the given verifier keys. Other keys of its operator are
+// told so that none of them counts as a witness.
+func NewWitnesses(policy ledger.WitnessPolicy, logs []string, now func() time.Time, operator ...ed25519.PublicKey) (*Witnesses, error) {
+	if err := policy.Covers(logs, operator...); err != nil {
+		return nil, err
+	}
+	for _, w := range policy.Witnesses() {
+		if u, err := url.Parse(w.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			return nil, fmt.Errorf("witness policy: witness %s: URL %.200q: want http://HOST[:PORT][/PREFIX] or https, to ask it", w.Name, w.URL)
+		}
+	}
+	return &Witnesses{policy: policy, now: now, last: map[string]int64{}, http: &http.Client{
+		Transport:     client.NewTransport(),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Close ends idle connections.
+func (w *Witnesses) Close() { w.http.CloseIdleConnections() }
+
+// Has reports whether a note of the log bears a quorum.
+func (w *Witnesses) Has(note []byte) bool {
+	_, err := w.policy.ReadCosigned(note, ledger.Period{Until: canon.At(w.now()) + seconds(ClockSlack)})
+	return err == nil
+}
+
+// Cosign asks all witnesses at once and returns the note with the cosignatures of a quorum, in the order of the policy.
+// When there is a quorum, those that have not answered get WitnessLinger more. Cosignatures whose time is more than
+// ClockSlack from this machine's clock do not count, so that a clock that is wrong, here or there, stops publishing
+// instead of going into the log. Without a quorum: an error that wraps a *[ledger.QuorumError] and says what each of the
+// others answered. src has the tiles of the checkpoint's tree.
+func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Checkpoint, signed []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, WitnessTimeout)
+	defer cancel()
+	type answer struct {
+		from int
+		line string
+		err  error
+	}
+	all := w.policy.Witnesses()
+	answers := make(chan answer, len(all))
+	for i, one := range all {
+		go func() {
+			line, err := w.ask(ctx, src, one, c, signed)
+			answers <- answer{i, line, err}
+		}()
+	}
+	lines, faults := make([]string, len(all)), make([]error, len(all))
+	cosigned := func() ([]byte, error) {
+		note := []byte(string(signed) + strings.Join(lines, ""))
+		now := canon.At(w.now())
+		_, err := w.policy.ReadCosigned(note, ledger.Period{From: now - seconds(ClockSlack), Until: now + seconds(ClockSlack)})
+		return note, err
+	}
+	var enough <-chan time.Time
+	for range all {
+		select {
+		case a := <-answers:
+			lines[a.from], faults[a.from] = a.line, a.err
+		case <-enough:
+			return cosigned()
+		}
+		if enough == nil {
+			if _, err := cosigned(); err == nil {
+				enough = time.After(WitnessLinger)
+			}
+		}
+	}
+	note, err := cosigned()
+	if err != nil {
+		return nil, errors.Join(append([]error{err}, faults...)...)
+	}
+	return note, nil
+}
+
+// ask gets the cosignature of one witness. What the witness cosigned last is its to say: where it says another size than
+// this process knew, the proof is made from that one.
+func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witness, c ledger.Checkpoint, signed []byte) (string, error) {
+	w.mu.Lock()
+	old := w.last[one.Name]
+	w.mu.Unlock()
+	fail := func(format string, args ...any) (string, error) {
+		return "", fmt.Errorf("witness %s: "+format, append([]any{one.Name}, args...)...)
+	}
+	for range witnessTries {
+		if old > c.Size {
+			return fail("it cosigned size %d, this log has size %d: another history has this log's key, or this database is an old one", old, c.Size)
+		}
+		proof, err := ledger.ProveConsistency(ctx, src, old, c.Size)
+		if err != nil {
+			return fail("%w", err)
+		}
+		body := ledger.AddCheckpoint{Old: old, Proof: proof.Hashes, Note: signed}.Marshal()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(one.URL, "/")+"/add-checkpoint", bytes.NewReader(body))
+		if err != nil {
+			return fail("%w", err)
+		}
+		status, kind, answer, err := w.post(req)
+		if err != nil {
+			return fail("%w", err)
+		}
+		switch {
+		case status == http.StatusOK:
+			line, _, err := one.Answer(c, answer)
+			if err == nil {
+				w.mu.Lock()
+				w.last[one.Name] = c.Size
+				w.mu.Unlock()
+			}
+			return line, err
+		case status == http.StatusConflict && kind == sizeType:
+			text := strings.TrimSuffix(string(answer), "\n")
+			size, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || size < 0 || size > canon.MaxInt || size == old {
+				return fail("it says that it cosigned size %.40q last, asked from size %d", text, old)
+			}
+			old = size
+		default:
+			word, _, _ := strings.Cut(string(answer), "\n")
+			return fail("it answered %d to size %d after %d%s: %.200q", status, c.Size, old, meaning(status), word)
+		}
+	}
+	return fail("it says another size each time")
+}
+
+// meaning says what a refusal tells about the log.
+func meaning(status int) string {
+	switch status {
+	case http.StatusConflict, http.StatusUnprocessableEntity:
+		return " (it knows another history of this log)"
+	case http.StatusNotFound:
+		return " (it does not watch this log)"
+	case http.StatusForbidden:
+		return " (it knows another key of this log)"
+	}
+	return ""
+}
+
+func (w *Witnesses) post(req *http.Request) (status int, kind string, answer []byte, err error) {
+	resp, err := w.http.Do(req)
+	if err != nil {
+		return 0, "", nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, ledger.MaxCheckpoint+1))
+	if err != nil {
+		return 0, "", nil, fmt.Errorf("read its answer: %w", err)
+	}
+	return resp.StatusCode, resp.Header.Get("Content-Type"), answer, nil
+}
