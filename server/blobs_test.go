@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -562,14 +563,19 @@ func TestCollectParts(t *testing.T) {
 		s.TestingOnlyForget(t, start, canon.Sum(one))
 		collect(start+100*day, 0) // the other bundle needs it
 		wantBlobs(t, s, two, chain)
+		markUnneeded(t, url, chain) // as one who erases may, while another transaction is about to need it
+		collect(start+100*day, 0)
+		wantBlobs(t, s, two, chain)
 		s.TestingOnlyForget(t, start, canon.Sum(two))
 		collect(start+day-1, 0) // not yet
 		wantBlobs(t, s, chain)
 		putBlobs(t, s, one) // it is needed again
 		collect(start+100*day, 0)
 		wantBlobs(t, s, one, chain)
-		s.TestingOnlyForget(t, start, canon.Sum(one))
-		collect(start+day, 1)
+		s.TestingOnlyForget(t, start+50*day, canon.Sum(one))
+		collect(start+51*day-1, 0) // its time counts from the last bundle that needed it
+		wantBlobs(t, s, chain)
+		collect(start+51*day, 1)
 		if _, err := s.Blob(t.Context(), canon.Sum(chain)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the chain: %v, want it gone", err)
 		}
@@ -580,6 +586,19 @@ func TestCollectParts(t *testing.T) {
 		collect(start+100*day, 0)
 		wantBlobs(t, s, chain)
 	})
+}
+
+// markUnneeded marks a part as one that nothing needs.
+func markUnneeded(t testing.TB, url string, part []byte) {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url)
+	must(t, err)
+	defer db.Close()
+	d := canon.Sum(part)
+	must(t, db.Tx(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE blob SET unnamed = 1 WHERE digest = $1`, d[:])
+		return err
+	}))
 }
 
 // TestCollectSegments: a segment goes when little in it counts, and nobody writes it, and it has rested.
@@ -652,6 +671,39 @@ func TestCollectDamaged(t *testing.T) {
 			t.Errorf("%+v, want the segment named and kept", c)
 		}
 		wantBlobs(t, s, kept[0], kept[1], kept[2], kept[4])
+	})
+}
+
+// TestCollectWhileWriting: what is put while others collect is there when the transaction has committed, be its parts just
+// about to go.
+func TestCollectWhileWriting(t *testing.T) {
+	onAll(t, func(t *testing.T, url string) {
+		const rounds = 40
+		s, other := openStore(t, url), openStore(t, url)
+		late := start + 10*canon.Time(server.GarbageAge/time.Second)
+		chain := random(1, 900)
+		var wg sync.WaitGroup
+		done := make(chan struct{})
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := other.Collect(t.Context(), late); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for i := range rounds {
+			bundle := bundleOf(t, fmt.Append(nil, i), chain)
+			putBlobs(t, s, bundle)
+			wantBlobs(t, s, bundle, chain)
+			s.TestingOnlyForget(t, start, canon.Sum(bundle))
+		}
+		close(done)
+		wg.Wait()
 	})
 }
 

@@ -27,7 +27,7 @@ type Collected struct {
 //   - A blob that was put for its own sake stays until it is erased. A part goes when the last blob that needs it has
 //     been gone for GarbageAge, and it is not on hold.
 //   - A segment goes when the database names nothing in it; its bytes are of transactions that failed, or of blobs that
-//     went. One of which more than half is such, or that holds a byte of an erased blob, is written anew first.
+//     went. One of which more than half is such, or that holds a byte of what was erased, is written anew first.
 //   - No segment goes that somebody writes, or that was written within SegmentRest: a transaction that is still open may
 //     come to name what is in it.
 //
@@ -56,13 +56,21 @@ func (s *Store) collectParts(ctx context.Context, now canon.Time, c *Collected) 
 			held[d] = true
 		}
 	}
+	due := int64(now - seconds(GarbageAge))
+	var any int
+	if err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM blob WHERE unnamed <> 0 AND unnamed <= $1`, due).Scan(&any); err != nil {
+		return err
+	}
+	if any == 0 {
+		return nil
+	}
 	for after := []byte{}; after != nil; {
 		var gone int64
 		from := after
-		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		err := s.db.Erase(ctx, func(tx *sql.Tx) error {
 			gone, after = 0, nil
 			found, err := queryDigests(ctx, tx, `SELECT digest FROM blob WHERE unnamed <> 0 AND unnamed <= $1 AND digest > $2 ORDER BY digest LIMIT $3`+s.db.ForUpdate(),
-				int64(now-seconds(GarbageAge)), from, collectBatch)
+				due, from, collectBatch)
 			if err != nil {
 				return err
 			}
@@ -98,8 +106,13 @@ func isNeeded(ctx context.Context, tx *sql.Tx, part canon.Digest) (bool, error) 
 	return n > 0, err
 }
 
-// deleteBlob deletes a blob's row, and marks those parts of it that nothing else needs.
+// deleteBlob deletes a blob's row, and marks those parts of it that nothing else needs. Whatever is deleted was erased, or
+// was a part of what was: its bytes are to go, too.
 func deleteBlob(ctx context.Context, tx *sql.Tx, digest canon.Digest, now canon.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO blob_wipe(segment) SELECT segment FROM blob WHERE digest = $1 AND segment <> 0 ON CONFLICT (segment) DO NOTHING`, digest[:])
+	if err != nil {
+		return err
+	}
 	parts, err := queryDigests(ctx, tx, `SELECT part FROM blob_part WHERE whole = $1 ORDER BY part`, digest[:])
 	if err != nil {
 		return err
@@ -110,7 +123,7 @@ func deleteBlob(ctx context.Context, tx *sql.Tx, digest canon.Digest, now canon.
 		}
 	}
 	for _, p := range parts {
-		_, err := tx.ExecContext(ctx, `UPDATE blob SET unnamed = $1 WHERE digest = $2 AND part = 1 AND unnamed = 0
+		_, err := tx.ExecContext(ctx, `UPDATE blob SET unnamed = $1 WHERE digest = $2 AND part = 1
 			AND NOT EXISTS (SELECT 1 FROM blob_part WHERE blob_part.part = blob.digest)`, int64(now), p[:])
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -185,18 +184,9 @@ func (tx *Tx) unchanged(ctx context.Context, from int64, e ledger.Erasure) error
 
 // erase deletes a body, by the word of the entry that will have a place.
 func (tx *Tx) erase(ctx context.Context, digest canon.Digest, place int64, now canon.Time) error {
-	var segment int64
-	err := tx.SQL.QueryRowContext(ctx, `SELECT segment FROM blob WHERE digest = $1`+tx.store.db.ForUpdate(), digest[:]).Scan(&segment)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil // it was erased before
-	}
-	if err != nil {
+	found, err := queryDigests(ctx, tx.SQL, `SELECT digest FROM blob WHERE digest = $1`+tx.store.db.ForUpdate(), digest[:])
+	if err != nil || len(found) == 0 { // it was erased before
 		return err
-	}
-	if segment != 0 {
-		if _, err := tx.SQL.ExecContext(ctx, `INSERT INTO blob_wipe(segment) VALUES ($1) ON CONFLICT (segment) DO NOTHING`, segment); err != nil {
-			return err
-		}
 	}
 	if err := deleteBlob(ctx, tx.SQL, digest, now); err != nil {
 		return err

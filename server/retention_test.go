@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -253,6 +254,36 @@ func TestMissingIsNoErasure(t *testing.T) {
 	}
 }
 
+// TestDamagedIsNoErasure: bytes that are there and are not those of the digest are a fault, though the blob was erased.
+func TestDamagedIsNoErasure(t *testing.T) {
+	x := newErasing(t, "sqlite:"+filepath.Join(t.TempDir(), "assay.db"))
+	_, err := x.erase(ledger.ClassJudgement, x.verdict)
+	must(t, err)
+	x.advance()
+	keys := x.server.Keyset()
+	for _, data := range [][]byte{nil, []byte("other bytes")} {
+		report, err := audit.Replay(t.Context(), altered{x.server.Source(), x.verdict, data}, &audit.Trust{Type: audit.TrustType, Log: keys.Log, Keys: keys.Keys}, audit.Options{})
+		must(t, err)
+		if (report.Outcome == audit.Equal) != (data == nil) {
+			t.Errorf("%q in its place:\n%s", data, report.Text())
+		}
+	}
+}
+
+// altered is a source that has other bytes for one blob, if it has any.
+type altered struct {
+	ledger.Source
+	digest canon.Digest
+	data   []byte
+}
+
+func (a altered) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
+	if d == a.digest && a.data != nil {
+		return a.data, nil
+	}
+	return a.Source.Blob(ctx, d)
+}
+
 // TestErasedPolicy erases the policy of old verdicts after a newer one took its place, and the challenge and enrolment of
 // old evidence: an audit goes on without them.
 func TestErasedPolicy(t *testing.T) {
@@ -282,8 +313,8 @@ func TestErasedPolicy(t *testing.T) {
 	}
 }
 
-// TestErasedBytesAreGone looks for erased bytes in every file of a store: in a SQLite file at once, in a segment when it
-// was written anew.
+// TestErasedBytesAreGone looks for erased bytes in every file of a store: those of the bundle and of the chain that only it
+// needed. They go from a SQLite file at once, or when the chain is collected, and from a segment when it is written anew.
 func TestErasedBytesAreGone(t *testing.T) {
 	for _, folder := range []bool{false, true} {
 		t.Run(fmt.Sprint("folder ", folder), func(t *testing.T) {
@@ -293,15 +324,15 @@ func TestErasedBytesAreGone(t *testing.T) {
 			if folder {
 				must(t, s.MoveBlobs(t.Context(), filepath.Join(dir, "blobs"), func(int64) {}))
 			}
-			secret, kept := random(7, 3000), random(8, 100_000)
-			at := start
+			report, chain, kept := random(7, 3000), random(6, 3000), random(8, 100_000)
+			bundle := bundleOf(t, report, chain)
+			at := canon.At(time.Now()) - ledger.KeepJudgement
 			must(t, s.Tx(t.Context(), func(tx *server.Tx) error {
 				tx.PutBlob(kept)
-				body := tx.PutBlob(secret)
-				_, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindEvidence, Stream: "node:n1", Time: at, Body: body, Refs: []canon.Digest{}})
+				_, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindEvidence, Stream: "node:n1", Time: at, Body: tx.PutBlob(bundle), Refs: []canon.Digest{}})
 				return err
 			}))
-			found := func() (in []string) {
+			found := func(secret []byte) (in []string) {
 				must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 					if err != nil || d.IsDir() {
 						return err
@@ -314,30 +345,33 @@ func TestErasedBytesAreGone(t *testing.T) {
 				}))
 				return in
 			}
-			if len(found()) == 0 {
+			if len(found(report)) == 0 || len(found(chain)) == 0 {
 				t.Fatal("the bytes are nowhere before they are erased: this test shows nothing")
 			}
-			now := at + ledger.KeepJudgement
 			_, err := s.Act(t.Context(), ledger.Erasure{
-				Type: ledger.ErasureType, Act: ledger.ActErase, Class: ledger.ClassJudgement, Nodes: []string{}, Digests: []canon.Digest{canon.Sum(secret)}, Reason: "asked for",
-			}, now)
+				Type: ledger.ErasureType, Act: ledger.ActErase, Class: ledger.ClassJudgement, Nodes: []string{}, Digests: []canon.Digest{canon.Sum(bundle)}, Reason: "asked for",
+			}, at+ledger.KeepJudgement)
 			must(t, err)
-			if folder {
-				if len(found()) == 0 {
-					t.Error("gone from the segment before it was written anew")
-				}
-				c, err := s.Collect(t.Context(), canon.At(time.Now())) // lets go of the segment
-				must(t, err)
-				if c.Segments != 0 {
-					t.Errorf("%+v: a segment went that had not rested", c)
-				}
-				c, err = s.Collect(t.Context(), canon.At(time.Now().Add(2*server.SegmentRest)))
-				must(t, err)
-				if c.Segments != 1 || c.Moved != 2 {
-					t.Errorf("%+v, want one segment gone, and what else was in it moved", c)
-				}
+			if in := found(report); len(in) > 0 != folder {
+				t.Errorf("after the erasure the bundle's bytes are in %q", in)
 			}
-			if in := found(); len(in) > 0 {
+			if len(found(chain)) == 0 {
+				t.Error("the chain went before its time")
+			}
+			collect := func(after time.Duration) server.Collected {
+				t.Helper()
+				c, err := s.Collect(t.Context(), canon.At(time.Now().Add(after)))
+				must(t, err)
+				return c
+			}
+			if c := collect(0); c.Segments != 0 { // lets go of the segment
+				t.Errorf("%+v: a segment went that had not rested", c)
+			}
+			c := collect(server.GarbageAge + time.Second)
+			if c.Blobs != 1 || folder && (c.Segments != 1 || c.Moved != 2) {
+				t.Errorf("%+v, want the chain gone, in a folder with its segment, and what else was there moved", c)
+			}
+			if in := append(found(report), found(chain)...); len(in) > 0 {
 				t.Errorf("the erased bytes are in %q", in)
 			}
 			wantBlobs(t, s, kept)
@@ -392,6 +426,38 @@ func TestTheLogMovesOn(t *testing.T) {
 		at, err := other.Act(t.Context(), again, start)
 		if err != nil || at != 2 {
 			t.Errorf("entry %d (%v), want 2", at, err)
+		}
+		policy := func(body, ref []byte) {
+			must(t, s.Tx(t.Context(), func(tx *server.Tx) error {
+				d := server.Draft{Kind: ledger.KindPolicy, Stream: ledger.StreamServer, Time: start, Body: tx.PutBlob(body), Refs: []canon.Digest{}}
+				if ref != nil {
+					d.Refs = append(d.Refs, canon.Sum(ref))
+				}
+				_, _, err := tx.Append(t.Context(), d)
+				return err
+			}))
+		}
+		mine, others := []byte("policy"), []byte("another policy")
+		policy(mine, nil)
+		erase := ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActErase, Class: ledger.ClassJudgement, Nodes: []string{}, Digests: []canon.Digest{canon.Sum(mine)}, Reason: "r"}
+		for _, c := range []struct {
+			name      string
+			body, ref []byte
+			moved     bool
+		}{
+			{"its body comes again", mine, nil, true},
+			{"another entry comes to rest on it", others, mine, true},
+			{"another entry comes", others, nil, false},
+		} {
+			other.TestingOnlyStep(func(step string) {
+				if step == "judged" {
+					policy(c.body, c.ref)
+				}
+			})
+			_, err := other.Act(t.Context(), erase, start+3*ledger.KeepJudgement)
+			if (err != nil) != c.moved || c.moved && !strings.Contains(err.Error(), "the log has moved on") {
+				t.Errorf("%s: %v", c.name, err)
+			}
 		}
 	})
 }

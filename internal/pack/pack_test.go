@@ -261,10 +261,14 @@ func TestFailedSync(t *testing.T) {
 	x := index{}
 	f := open(t, t.TempDir(), 1, x)
 	put(t, f, x, "one")
+	before := segments(t, f)[0].Size
 	broken := errors.New("the disk is gone")
 	f.TestingOnlySync(func(*os.File) error { return broken })
 	if _, err := f.Append([]pack.Item{item("two")}); !errors.Is(err, broken) {
 		t.Fatalf("append: %v", err)
+	}
+	if now := segments(t, f)[0].Size; now != before {
+		t.Errorf("the segment takes %d bytes, want the %d of before: others need the room", now, before)
 	}
 	f.TestingOnlySync((*os.File).Sync)
 	put(t, f, x, "three")
