@@ -89,14 +89,21 @@ func random(seed byte, n int) []byte {
 // bundleOf returns the envelope of a bundle whose one device says data and shows a chain.
 func bundleOf(t testing.TB, data, chain []byte) []byte {
 	t.Helper()
+	return bundleWith(t, []attest.Component{{
+		Class: attest.ClassGPU, MediaType: "application/vnd.assay.nvidia-gpu-report", Label: "gpu0", Parts: []attest.Part{{Name: "report", Data: data}, {Name: "chain", Data: chain}},
+	}})
+}
+
+// bundleWith returns the envelope of a bundle with components beside the statement.
+func bundleWith(t testing.TB, components []attest.Component) []byte {
+	t.Helper()
 	session, err := agent.NewSession(newSource(9), "boot", worldBegin)
 	must(t, err)
 	env, err := attest.SealBundle(attest.Bundle{
-		Type: attest.BundleType, Keys: session.Keys(), Challenge: canon.Sum(data), Seal: "gpu0",
-		Components: []attest.Component{
+		Type: attest.BundleType, Keys: session.Keys(), Challenge: canon.Sum([]byte("N")), Seal: components[0].Label,
+		Components: append([]attest.Component{
 			{Class: attest.ClassStatement, MediaType: attest.StatementMediaType, Label: "agent", Parts: []attest.Part{{Name: attest.PartStatement, Data: []byte("{}")}}},
-			{Class: attest.ClassGPU, MediaType: "application/vnd.assay.nvidia-gpu-report", Label: "gpu0", Parts: []attest.Part{{Name: "report", Data: data}, {Name: "chain", Data: chain}}},
-		},
+		}, components...),
 	}, session)
 	must(t, err)
 	text, err := canon.Marshal(env)

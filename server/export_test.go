@@ -23,3 +23,9 @@ func (s *Store) TestingOnlyForget(t testing.TB, now canon.Time, digest canon.Dig
 		t.Fatal(err)
 	}
 }
+
+// Doors to how bundles are kept.
+var (
+	SplitBundle = splitBundle
+	JoinBundle  = joinBundle
+)
