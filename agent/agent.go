@@ -176,7 +176,7 @@ func (a *Agent) round(ctx context.Context) error {
 	if err := a.renew(); err != nil {
 		return err
 	}
-	if err := a.checkLog(ctx); errors.Is(err, ErrFork) || errors.Is(err, errStream) {
+	if err := a.checkLog(ctx); errors.Is(err, ledger.ErrFork) || errors.Is(err, errStream) {
 		return err
 	} else if err != nil {
 		a.c.Logger.Warn("the log was not checked", "error", err)
@@ -288,35 +288,22 @@ func (a *Agent) believe(ctx context.Context, ch client.Challenged) error {
 	if err := a.c.Node.CheckChallenge(ch, a.c.Now()); err != nil {
 		return err
 	}
-	if ch.Checkpoint == "" {
-		last, err := a.c.Store.Checkpoint()
-		if err != nil {
-			return err
-		}
-		return a.c.Node.CheckCheckpoint(ctx, a.c.Log, last, ch.Checkpoint)
-	}
 	_, err := a.follow(ctx, ch.Checkpoint)
 	return err
 }
 
-// follow believes a checkpoint if it is the log's and continues the last one that was believed, and remembers it.
+// follow believes a checkpoint if it is the log's, continues the last one that was believed and has the quorum of witnesses
+// that the node asks for, and remembers it.
 func (a *Agent) follow(ctx context.Context, next string) (ledger.Checkpoint, error) {
-	last, err := a.c.Store.Checkpoint()
+	f, err := a.c.Node.Follower()
 	if err != nil {
 		return ledger.Checkpoint{}, err
 	}
-	err = a.c.Node.CheckCheckpoint(ctx, a.c.Log, last, next)
-	if errors.Is(err, ErrFork) {
+	c, err := a.c.Store.Believed().Follow(ctx, f, a.c.Log, []byte(next), canon.At(a.c.Now())+ledger.ClockSlack)
+	if errors.Is(err, ledger.ErrFork) {
 		a.c.Logger.Error("checkpoint refused, both notes are kept", "error", err)
-		return ledger.Checkpoint{}, errors.Join(err, a.c.Store.SaveRefused(next))
 	}
-	if err == nil && next != last {
-		err = a.c.Store.SaveCheckpoint(next)
-	}
-	if err != nil {
-		return ledger.Checkpoint{}, err
-	}
-	return ledger.ReadCheckpoint([]byte(next))
+	return c.Checkpoint, err
 }
 
 // submit hands in the same bytes until the server has answered or the challenge is over: a lost answer is found again.

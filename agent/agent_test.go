@@ -50,11 +50,16 @@ type world struct {
 	server *fakeserver.Server
 	agent  *agent.Agent
 	log    bytes.Buffer
+
+	witnesses string // policy that the operator chose
 }
 
-func start(t *testing.T) *world {
+func start(t *testing.T) *world { return startWith(t, func(*world) {}) }
+
+func startWith(t *testing.T, change func(*world)) *world {
 	w := &world{t: t, now: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), boot: "boot-1", dir: t.TempDir(), tsm: faketsm.New(machine{})}
 	w.server = fakeserver.Start(t, w.clock)
+	change(w)
 	w.join()
 	return w
 }
@@ -81,7 +86,7 @@ func (w *world) join() {
 	if err != nil {
 		c, err := client.New(client.Config{URL: w.server.URL})
 		must(w.t, err)
-		node, err = agent.Join(ctx, c, w.server.Token)
+		node, err = agent.Join(ctx, c, w.server.Token, w.witnesses)
 		must(w.t, err)
 		must(w.t, store.SaveNode(node))
 	}
@@ -303,7 +308,7 @@ func TestCheckpointHistory(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, agent.ErrFork) != tc.fork {
+			if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, ledger.ErrFork) != tc.fork {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 			if !bytes.Equal(before, after) || len(w.server.Bundles) != 2 {
@@ -311,6 +316,9 @@ func TestCheckpointHistory(t *testing.T) {
 			}
 			if (len(refused) > 0) != tc.fork {
 				t.Errorf("kept as proof of a fork: %q", refused)
+			}
+			if kept, _ := os.ReadFile(filepath.Join(w.dir, "checkpoint.believed")); tc.fork && !bytes.Equal(kept, before) {
+				t.Errorf("kept beside it: %q, want what was believed", kept)
 			}
 		})
 	}
@@ -559,7 +567,7 @@ func TestJoinRefused(t *testing.T) {
 				token = tc.token(token)
 				s.Token.Fingerprint = token.Fingerprint // the fake compares the whole text
 			}
-			if _, err = agent.Join(context.Background(), c, token); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err = agent.Join(context.Background(), c, token, ""); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})

@@ -2,12 +2,9 @@ package agent
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
@@ -15,11 +12,8 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// ErrFork is wrapped by the refusal of a checkpoint that the log signed and that does not continue the one before.
-var ErrFork = errors.New("the log has two histories")
-
 // CheckChallenge tells whether a challenge is for this node, from the verifier that it has pinned, and still open. It
-// does not look at the checkpoint's signature or history: see [CheckCheckpoint].
+// does not look at the checkpoint's signature, history and witnesses: see [Node.Follower].
 func (n Node) CheckChallenge(ch client.Challenged, now time.Time) error {
 	c := ch.Challenge
 	switch {
@@ -46,37 +40,19 @@ func (n Node) CheckChallenge(ch client.Challenged, now time.Time) error {
 	return nil
 }
 
-// CheckCheckpoint tells whether a checkpoint note is signed by the pinned key of the log and continues the last note
-// that was believed; an empty note is none. Tiles come from src, which is not trusted. It does not look for witnesses.
-func (n Node) CheckCheckpoint(ctx context.Context, src ledger.Source, last, next string) error {
-	if next == last {
-		return nil
+// Follower returns how the node believes its log: under the pinned key, and with the witnesses that it was told of.
+func (n Node) Follower() (ledger.Follower, error) {
+	f := ledger.Follower{Logs: []string{n.LogKey}}
+	if n.Witnesses == "" {
+		return f, nil
 	}
-	if next == "" {
-		return errors.New("checkpoint: none came, although the log has shown one before")
+	p, err := ledger.ParseWitnessPolicy([]byte(n.Witnesses))
+	if err == nil {
+		err = p.Covers(f.Logs)
 	}
-	key, err := note.NewVerifier(n.LogKey)
 	if err != nil {
-		return fmt.Errorf("pinned log key: %w", err)
+		return f, err
 	}
-	to, err := ledger.OpenCheckpoint([]byte(next), key)
-	if err != nil || last == "" {
-		return err
-	}
-	from, err := ledger.OpenCheckpoint([]byte(last), key)
-	if err != nil {
-		return fmt.Errorf("last checkpoint that was believed: %w", err)
-	}
-	if to.Size < from.Size {
-		return fmt.Errorf("checkpoint: of size %d, a checkpoint of size %d was seen before", to.Size, from.Size)
-	}
-	p, err := ledger.ProveConsistency(ctx, src, from.Size, to.Size)
-	if err != nil {
-		return fmt.Errorf("checkpoint: no proof that it continues the last one: %w", err)
-	}
-	if err := p.Verify(from.Tree, to.Tree); err != nil {
-		// The tiles may be wrong instead: then an honest log shows it at the next try. Both notes are signed either way.
-		return fmt.Errorf("checkpoint of size %d does not continue that of size %d: %w: %w", to.Size, from.Size, ErrFork, err)
-	}
-	return nil
+	f.Witnesses = &p
+	return f, nil
 }

@@ -17,5 +17,4 @@ const (
 	MaxState        = 1 << 20          // bytes of a state file
 	MaxHeld         = 64               // promises that wait to be seen kept
 	MaxLogFaults    = 16               // faults of the log that are kept with their proof
-	ClockSlack      = 60               // s by which the clocks of agent and server may differ
 )

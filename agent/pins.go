@@ -16,14 +16,15 @@ const PinsType = "assay/pins/v1"
 type Pins struct {
 	Type        string   `json:"type"`
 	Origin      string   `json:"origin"`
-	ResultKey   []byte   `json:"result_key"`   // SubjectPublicKeyInfo (DER)
-	LogKey      string   `json:"log_key"`      // verifier key of the log
-	PromiseKeys [][]byte `json:"promise_keys"` // SubjectPublicKeyInfo (DER)
+	ResultKey   []byte   `json:"result_key"`         // SubjectPublicKeyInfo (DER)
+	LogKey      string   `json:"log_key"`            // verifier key of the log
+	PromiseKeys [][]byte `json:"promise_keys"`       // SubjectPublicKeyInfo (DER)
+	Witnesses   string   `json:"witnesses,omitzero"` // text of a witness policy; absent: none
 }
 
 // Pins returns whom a node believes, without its credential.
 func (n Node) Pins() Pins {
-	return Pins{Type: PinsType, Origin: n.Origin, ResultKey: n.ResultKey, LogKey: n.LogKey, PromiseKeys: n.PromiseKeys}
+	return Pins{Type: PinsType, Origin: n.Origin, ResultKey: n.ResultKey, LogKey: n.LogKey, PromiseKeys: n.PromiseKeys, Witnesses: n.Witnesses}
 }
 
 // ParsePins reads a document of pins.
@@ -39,7 +40,7 @@ func ParsePins(data []byte) (Pins, error) {
 }
 
 // Admit returns the node as the pins let it be: its id and credential, and the pinned verifier. A node of another
-// verifier is an error. The promise keys are the pinned ones, whatever the node learned since.
+// verifier is an error. The promise keys and witnesses are the pinned ones, whatever the node learned since.
 func (p Pins) Admit(n Node) (Node, error) {
 	switch {
 	case n.Origin != p.Origin:
@@ -49,6 +50,6 @@ func (p Pins) Admit(n Node) (Node, error) {
 	case n.LogKey != p.LogKey:
 		return Node{}, fmt.Errorf("node %.80q joined a verifier with another log than this image believes", n.Node)
 	}
-	n.PromiseKeys = p.PromiseKeys
+	n.PromiseKeys, n.Witnesses = p.PromiseKeys, p.Witnesses
 	return n, nil
 }

@@ -3,10 +3,10 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
 )
@@ -20,18 +20,17 @@ type Node struct {
 	Type        string   `json:"type"`
 	Node        string   `json:"node"`
 	Credential  string   `json:"credential"`
-	Origin      string   `json:"origin"`       // of the server, pinned: evidence names it
-	ResultKey   []byte   `json:"result_key"`   // SubjectPublicKeyInfo (DER), pinned by the join token
-	LogKey      string   `json:"log_key"`      // verifier key of the log, pinned at joining
-	PromiseKeys [][]byte `json:"promise_keys"` // SubjectPublicKeyInfo (DER), pinned at joining
+	Origin      string   `json:"origin"`             // of the server, pinned: evidence names it
+	ResultKey   []byte   `json:"result_key"`         // SubjectPublicKeyInfo (DER), pinned by the join token
+	LogKey      string   `json:"log_key"`            // verifier key of the log, pinned at joining
+	PromiseKeys [][]byte `json:"promise_keys"`       // SubjectPublicKeyInfo (DER), pinned at joining
+	Witnesses   string   `json:"witnesses,omitzero"` // text of a witness policy (C2SP tlog-policy) that the operator chose; absent: none
 }
 
-// Names of the state files. There are no others: session keys are never written down.
+// Names of the files of the store. The others are those of [client.Believed]; session keys are never written down.
 const (
-	fileNode       = "node.json"
-	fileCheckpoint = "checkpoint"         // last checkpoint note that was believed
-	fileStream     = "stream.json"        // what the node remembers of its stream
-	fileRefused    = "checkpoint.refused" // note that the log signed and that contradicts the former: proof of a fork
+	fileNode   = "node.json"
+	fileStream = "stream.json" // what the node remembers of its stream
 )
 
 // Store is the agent's state folder. Every file is replaced whole or not at all, is durable when a method returns, and
@@ -81,7 +80,8 @@ func ParseNode(data []byte) (Node, error) {
 	if n.Type != NodeType {
 		return n, fmt.Errorf("type %.80q is not known to this build, want %q", n.Type, NodeType)
 	}
-	return n, nil
+	_, err := n.Follower()
+	return n, err
 }
 
 // SaveNode keeps the node's document.
@@ -93,20 +93,8 @@ func (s Store) SaveNode(n Node) error {
 	return s.write(fileNode, data)
 }
 
-// Checkpoint returns the last checkpoint note that was believed, empty if there is none.
-func (s Store) Checkpoint() (string, error) {
-	data, err := s.read(fileCheckpoint)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return string(data), err
-}
-
-// SaveCheckpoint keeps a checkpoint note that is believed.
-func (s Store) SaveCheckpoint(note string) error { return s.write(fileCheckpoint, []byte(note)) }
-
-// SaveRefused keeps a checkpoint note that contradicts the one that is believed.
-func (s Store) SaveRefused(note string) error { return s.write(fileRefused, []byte(note)) }
+// Believed returns where the last checkpoint that was believed is kept.
+func (s Store) Believed() client.Believed { return client.OpenBelieved(s.dir) }
 
 func (s Store) read(name string) ([]byte, error) {
 	data, err := files.Bounded(filepath.Join(s.dir, name), MaxState)
@@ -116,29 +104,9 @@ func (s Store) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// write replaces a file. A crash leaves the old file or the new one, and at worst a stray temporary beside it.
-func (s Store) write(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(s.dir, name+"-*") // mode 0600
-	if err != nil {
+func (s Store) write(name string, data []byte) error {
+	if err := files.Replace(filepath.Join(s.dir, name), data); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-			err = fmt.Errorf("state: %w", err)
-		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), filepath.Join(s.dir, name)); err != nil {
-		return err
-	}
-	dir, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }

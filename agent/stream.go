@@ -166,7 +166,7 @@ func (a *Agent) checkLog(ctx context.Context) error {
 	now := canon.At(a.c.Now())
 	var due []Held
 	for _, h := range s.Held {
-		if p, err := a.promised(h.Promise); err != nil || now > p.PublishBy+ClockSlack {
+		if p, err := a.promised(h.Promise); err != nil || now > p.PublishBy+ledger.ClockSlack {
 			due = append(due, h)
 		}
 	}
@@ -267,7 +267,7 @@ func (a *Agent) checkHead(ctx context.Context, now canon.Time) error {
 			s.Uncovered = 0
 		case grown:
 			s.Uncovered = max(s.Uncovered, by.Time)
-		case now > s.Uncovered+ledger.HeadsWithin+ledger.HeadsSlack+ledger.PublishWithin+ClockSlack:
+		case now > s.Uncovered+ledger.HeadsWithin+ledger.HeadsSlack+ledger.PublishWithin+ledger.ClockSlack:
 			fault("no head covers entry %d of this node's stream and what follows, received %s", s.Covered, s.Uncovered)
 			s.Uncovered = now
 		}

@@ -17,22 +17,172 @@ type ErasedBlob struct {
 	By   int64  `json:"by"` // index of the entry
 }
 
-// whatAbsent is the fault of a blob that is not there.
-const whatAbsent = "missing"
-
+// absent is the fault of a blob that a source does not have.
 func absent(digest canon.Digest) *Fault {
-	return &Fault{Part: blobName(digest), Index: NoIndex, What: whatAbsent}
-}
-
-// absent reports whether a source says that it does not have a blob.
-func (r *replay) absent(ctx context.Context, digest canon.Digest) bool {
-	_, err := r.blob(ctx, digest)
-	return isAbsent(err)
+	return &Fault{Part: blobName(digest), Index: NoIndex, What: "missing"}
 }
 
 func isAbsent(err error) bool {
 	var f *Fault
-	return errors.As(err, &f) && f.What == whatAbsent
+	return errors.As(err, &f) && f.What == "missing"
+}
+
+// erasures is what the acts of a log come to. It is found when the first blob is missing, or else when the log was read.
+type erasures struct {
+	found    bool
+	refusals []ledger.Refusal
+	gone     map[canon.Digest]int64 // what was erased as it may be, and by which entry
+	noted    map[ErasedBlob]bool    // met so far
+}
+
+func erasedBy(entry int64) string { return fmt.Sprintf("erased by entry %d", entry) }
+
+// blob reads a blob and compares it with its digest. One that was erased as it may be is a fault that says so, and that
+// [replay.fault] counts apart.
+func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
+	data, err := readBlob(ctx, r.src, digest)
+	if !isAbsent(err) {
+		return data, err
+	}
+	if err := r.findErasures(ctx); err != nil {
+		return nil, err
+	}
+	f := absent(digest)
+	if by, ok := r.erased.gone[digest]; ok {
+		f.What = erasedBy(by)
+	}
+	return nil, f
+}
+
+// isErased reports whether a fault is that of a blob that was erased as it may be, and notes it.
+func (r *replay) isErased(f Fault) bool {
+	digest, err := parseBlobName(f.Part)
+	by, ok := r.erased.gone[digest]
+	if err != nil || !ok || f.What != erasedBy(by) {
+		return false
+	}
+	if b := (ErasedBlob{f.Part, by}); !r.erased.noted[b] {
+		r.erased.noted[b] = true
+		r.report.ErasedCount++
+	}
+	return true
+}
+
+// wasErased reports whether a blob was erased as it may be. The log was read.
+func (r *replay) wasErased(digest canon.Digest) bool {
+	_, ok := r.erased.gone[digest]
+	return ok
+}
+
+// chooseErasure adds the entry by which a blob was erased, if it was.
+func (r *replay) chooseErasure(digest canon.Digest, chosen map[int64]bool) {
+	if by, ok := r.erased.gone[digest]; ok {
+		chosen[by] = true
+	}
+}
+
+// listErased writes what was met into the report.
+func (r *replay) listErased() {
+	for b := range r.erased.noted {
+		r.report.Erased = append(r.report.Erased, b)
+	}
+	slices.SortFunc(r.report.Erased, func(a, b ErasedBlob) int { return strings.Compare(a.Part, b.Part) })
+	r.report.Erased = slices.Clip(r.report.Erased[:min(len(r.report.Erased), MaxFaults)])
+}
+
+// findErasures finds out what was erased as it may be. It goes through the log for the acts, and where there are any once
+// more from its end. In a scope it judges by the entries of the scope.
+func (r *replay) findErasures(ctx context.Context) error {
+	if r.erased.found {
+		return nil
+	}
+	r.erased = erasures{found: true, noted: map[ErasedBlob]bool{}}
+	var acts []ledger.Act
+	err := r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
+		if e.Kind != ledger.KindErasure {
+			return nil
+		}
+		body, err := readBlob(ctx, r.src, e.Body)
+		if f := new(Fault); errors.As(err, &f) {
+			return nil // it is met again when its entry is read
+		}
+		if err != nil {
+			return err
+		}
+		if act, err := ledger.ParseErasure(body); err == nil {
+			acts = append(acts, ledger.Act{Index: index, Time: e.Time, Erasure: act})
+		}
+		return nil
+	})
+	if err != nil || len(acts) == 0 {
+		return err
+	}
+	slices.SortFunc(acts, func(a, b ledger.Act) int { return int(a.Index - b.Index) })
+	custody := ledger.NewCustody(acts)
+	err = r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
+		custody.Back(index, e)
+		return nil
+	})
+	r.erased.refusals, r.erased.gone = custody.Judge()
+	return err
+}
+
+// judgeErasures finds the acts that were not allowed, where there are acts.
+func (r *replay) judgeErasures(ctx context.Context) error {
+	if r.kinds[ledger.KindErasure] == 0 {
+		r.erased.found = true // what is missing from now on was not erased
+		return nil
+	}
+	if err := r.findErasures(ctx); err != nil {
+		return err
+	}
+	for _, refused := range r.erased.refusals {
+		what := "not allowed: " + refused.Why
+		if !refused.Digest.IsZero() {
+			what = fmt.Sprintf("not allowed: erases %s: %s", refused.Digest, refused.Why)
+		}
+		r.fault(Fault{Part: fmt.Sprintf("entry %d", refused.Index), Index: refused.Index, Kind: ledger.KindErasure, What: what})
+	}
+	return nil
+}
+
+// everyEntry visits the entries of the log, or of the scope, from the last to the first. What cannot be read is left out:
+// it is a fault when its turn comes.
+func (r *replay) everyEntry(ctx context.Context, visit func(int64, ledger.Entry) error) error {
+	for last := r.report.Size; last > 0; {
+		t := bundleOf(last-1, r.report.Size)
+		last = t.Index * ledger.TileWidth
+		data, err := r.src.Tile(ctx, t)
+		if isNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		leaves, err := ledger.ParseEntryBundle(data)
+		if err != nil {
+			continue
+		}
+		for i, commitment := range slices.Backward(leaves) {
+			index := last + int64(i)
+			if r.scope != nil && !r.scope.has(index) {
+				continue
+			}
+			opening, err := readBlob(ctx, r.src, commitment)
+			if f := new(Fault); errors.As(err, &f) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, e, err := ledger.ParseOpening(opening); err == nil {
+				if err := visit(index, e); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // learnAbsent notes what an entry says whose body is not there, so that one blob that is missing is one fault, or none if
@@ -43,10 +193,8 @@ func (r *replay) learnAbsent(index int64, e ledger.Entry) {
 		if _, ok := r.policies[e.Body]; !ok {
 			r.policies[e.Body] = nil
 		}
-	case ledger.KindReference, ledger.KindEnrolment:
+	case ledger.KindEnrolment:
 		r.first(logged{e.Kind, e.Body}, index)
-	case ledger.KindChallenge:
-		r.challenges[e.Body] = &challenge{absent: true, index: index}
 	}
 }
 
@@ -54,115 +202,4 @@ func (r *replay) learnAbsent(index int64, e ledger.Entry) {
 func (r *replay) knowsPolicy(body canon.Digest) bool {
 	_, ok := r.policies[body]
 	return ok
-}
-
-// passOver reads what was said of evidence that is not there and recomputes none of it, so that what of that is missing or
-// damaged is found all the same.
-func (j *job) passOver(ctx context.Context) error {
-	for _, a := range j.ev.appraisals {
-		if err := j.met(j.readInputs(ctx, a), a.index, ledger.KindAppraisal); err != nil {
-			return err
-		}
-		for _, v := range a.verdicts {
-			j.res.answered = true
-			_, err := j.blob(ctx, v.body)
-			if err := j.met(err, v.index, ledger.KindVerdict); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// readInputs reads an appraisal and all that it names but its evidence.
-func (j *job) readInputs(ctx context.Context, a *appraisal) error {
-	body, err := j.blob(ctx, a.body)
-	if err != nil {
-		return err
-	}
-	logged, err := parseAppraisal(body)
-	if err != nil {
-		return wrong("%v", err)
-	}
-	for _, in := range logged.Inputs {
-		if in.Digest == a.evidence {
-			continue
-		}
-		if _, err := j.blob(ctx, in.Digest); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// judgeErasures finds which acts were not allowed, and takes back the faults of blobs that were erased as they may be. It
-// goes through the log once more, from its end, where there is an act.
-func (r *replay) judgeErasures(ctx context.Context) error {
-	if len(r.acts) == 0 {
-		return nil
-	}
-	custody := ledger.NewCustody(r.acts)
-	if err := r.back(ctx, custody.Back); err != nil {
-		return err
-	}
-	refusals, gone := custody.Judge()
-	for _, refused := range refusals {
-		what := "not allowed: " + refused.Why
-		if !refused.Digest.IsZero() {
-			what = fmt.Sprintf("not allowed: erases %s: %s", refused.Digest, refused.Why)
-		}
-		r.fault(Fault{Part: fmt.Sprintf("entry %d", refused.Index), Index: refused.Index, Kind: ledger.KindErasure, What: what})
-	}
-	byPart := map[string]int64{}
-	for d, index := range gone {
-		byPart[blobName(d)] = index
-	}
-	seen := map[ErasedBlob]bool{}
-	r.faults = slices.DeleteFunc(r.faults, func(f Fault) bool {
-		by, ok := byPart[f.Part]
-		if !ok || f.What != whatAbsent {
-			return false
-		}
-		seen[ErasedBlob{f.Part, by}] = true
-		return true
-	})
-	for b := range seen {
-		r.report.Erased = append(r.report.Erased, b)
-	}
-	r.report.ErasedCount = int64(len(r.report.Erased))
-	slices.SortFunc(r.report.Erased, func(a, b ErasedBlob) int { return strings.Compare(a.Part, b.Part) })
-	r.report.Erased = slices.Clip(r.report.Erased[:min(len(r.report.Erased), MaxFaults)])
-	return nil
-}
-
-// back visits the entries of a log that was read already, from the last to the first. Openings that cannot be read were
-// faults then.
-func (r *replay) back(ctx context.Context, visit func(int64, ledger.Entry)) error {
-	for last := r.report.Size; last > 0; {
-		t := bundleOf(last-1, r.report.Size)
-		data, err := r.src.Tile(ctx, t)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Path(), err)
-		}
-		leaves, err := ledger.ParseEntryBundle(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Path(), err)
-		}
-		first := t.Index * ledger.TileWidth
-		for i, commitment := range slices.Backward(leaves) {
-			opening, err := r.blob(ctx, commitment)
-			var f *Fault
-			if errors.As(err, &f) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if _, e, err := ledger.ParseOpening(opening); err == nil {
-				visit(first+int64(i), e)
-			}
-		}
-		last = first
-	}
-	return nil
 }

@@ -8,18 +8,18 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/tar"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
 
-// Export writes the log that a source's newest checkpoint names: the checkpoint, every tile, and every blob that the
-// entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
+// Export writes the log that a source's newest checkpoint names: the checkpoint, the checkpoints of before that bracket
+// appraisals if the source is a [ledger.Keeper], every tile, and every blob that the entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
 // blobs.
 //
-// It refuses a source that lacks a part which the log does not say was erased, or whose leaves are not those of the checkpoint; it does not check the
-// checkpoint's signature and recomputes no appraisal: [Replay] does.
+// It refuses a source that lacks a part which the log does not say was erased, or whose leaves are not those of the
+// checkpoint; it does not check the checkpoint's signature and recomputes no appraisal: [Replay] does.
 func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	note, err := src.Checkpoint(ctx)
 	if err != nil {
@@ -29,35 +29,12 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	digests, erased, err := namedBlobs(ctx, src, c.Tree)
+	kept := newKeeping(src)
+	digests, erased, err := namedBlobs(ctx, src, c.Tree, kept)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := tar.Write(w, partCheckpoint, note); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	for t := range tilesOf(c.Size) {
-		data, err := src.Tile(ctx, t)
-		if err == nil {
-			err = tar.Write(w, t.Path(), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	for _, d := range digests {
-		data, err := readBlob(ctx, src, d)
-		if erased[d] && isAbsent(err) {
-			continue
-		}
-		if err == nil {
-			err = tar.Write(w, blobName(d), data)
-		}
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-	}
-	if err := tar.End(w); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, digests, func(d canon.Digest) bool { return erased[d] }); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
@@ -65,7 +42,7 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 
 // namedBlobs returns the digests of all blobs that belong to a log, ordered, each once, and those that the log says were
 // erased. Whether they were rightly is for a replay to find.
-func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) (digests []canon.Digest, erased map[canon.Digest]bool, err error) {
+func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *keeping) (digests []canon.Digest, erased map[canon.Digest]bool, err error) {
 	erased = map[canon.Digest]bool{}
 	compactAt := 1 << 12
 	err = ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
@@ -77,24 +54,18 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) (diges
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		inner, err := namedByBody(ctx, src, e)
-		if err != nil && !isAbsent(err) { // a body that is absent is looked for again, when it is known what was erased
-			return fmt.Errorf("entry %d: %w", index, err)
+		inner, err := Names(ctx, src, e)
+		if isAbsent(err) { // it is looked for again, when it is known what was erased
+			err = nil
 		}
-		if e.Kind == ledger.KindErasure {
-			body, err := readBlob(ctx, src, e.Body)
-			if err != nil {
-				return fmt.Errorf("entry %d: %w", index, err)
-			}
-			act, err := ledger.ParseErasure(body)
-			if err != nil {
-				return fmt.Errorf("entry %d: %w", index, err)
-			}
-			if act.Act == ledger.ActErase {
-				for _, d := range act.Digests {
-					erased[d] = true
-				}
-			}
+		if err == nil && e.Kind == ledger.KindAppraisal {
+			err = kept.bracket(ctx, index)
+		}
+		if err == nil && e.Kind == ledger.KindErasure {
+			err = addErased(ctx, src, e, erased)
+		}
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", index, err)
 		}
 		digests = append(append(digests, commitment, e.Body), inner...)
 		if len(digests) > compactAt { // roots and references recur in every appraisal
@@ -106,13 +77,28 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree) (diges
 	return slices.Compact(sorted(digests)), erased, err
 }
 
+// addErased adds what an erasure entry says was erased.
+func addErased(ctx context.Context, src ledger.Source, e ledger.Entry, erased map[canon.Digest]bool) error {
+	body, err := readBlob(ctx, src, e.Body)
+	if err != nil {
+		return err
+	}
+	act, err := ledger.ParseErasure(body)
+	if err == nil && act.Act == ledger.ActErase {
+		for _, d := range act.Digests {
+			erased[d] = true
+		}
+	}
+	return err
+}
+
 func sorted(digests []canon.Digest) []canon.Digest {
 	slices.SortFunc(digests, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
 	return digests
 }
 
-// namedByBody returns the blobs that the body of an entry names. Refs are bodies of other entries.
-func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
+// Names returns the blobs that the body of an entry names. Refs are bodies of other entries.
+func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error) {
 	switch e.Kind {
 	case ledger.KindCollateral:
 		body, err := readBlob(ctx, src, e.Body)
@@ -121,6 +107,19 @@ func namedByBody(ctx context.Context, src ledger.Source, e ledger.Entry) ([]cano
 		}
 		c, err := ledger.ParseCollateral(body)
 		return []canon.Digest{c.Data}, err
+	case ledger.KindChallenge:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		var c attest.Challenge
+		if err := canon.Unmarshal(body, &c); err != nil {
+			return nil, fmt.Errorf("challenge: %w", err)
+		}
+		if c.Checkpoint.IsZero() {
+			return nil, nil
+		}
+		return []canon.Digest{c.Checkpoint}, nil
 	case ledger.KindHeads:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

@@ -15,21 +15,26 @@ import (
 
 // history is what reading the log in order teaches: what stands where, and what rests on what. It is complete, and then
 // only read, before anything is recomputed.
+//
+// Of each entry it keeps where it stands and what it belongs to, about 50 bytes, and reads the rest again when it is due.
 type history struct {
-	kinds      counter
-	tails      map[string]ledger.Tail
-	bodies     map[canon.Digest]int64 // first index of each body
-	policies   map[canon.Digest]*policy.Policy
-	items      map[logged]int64 // first index of each reference list, item of collateral and enrolment
-	challenges map[canon.Digest]*challenge
-	nonces     map[canon.Digest]int64 // index of each N
-	evidence   map[canon.Digest]*evidence
-	appraisals map[canon.Digest]*appraisal
-	jobs       []*evidence // in log order
-	uncovered  uncovered
+	kinds       counter
+	tails       map[string]ledger.Tail
+	bodies      places // first entry of each kind with a body
+	policies    map[canon.Digest]*policy.Policy
+	items       map[logged]int64 // first index of each reference list, item of collateral and enrolment
+	nonces      places           // challenges by their N
+	answers     places           // evidence by the index of the challenge that it answers
+	submissions rows[submission] // in log order, as the next two
+	appraisals  rows[appraisalRow]
+	verdicts    rows[verdictRow]
+	again       *reader
+	uncovered   uncovered
+	issues      issues
+	views       rows[view]   // in log order; one that the challenge before named as well is left out
+	viewed      canon.Digest // C of the last
 
 	wanted map[canon.Digest]*found // commitments of promises
-	acts   []ledger.Act            // holds, releases and erasures
 }
 
 // logged names an input of an appraisal that has an entry of its own.
@@ -39,22 +44,21 @@ type logged struct {
 }
 
 type challenge struct {
-	absent   bool // its body is not there: of the rest, only index, answered and by are known
-	index    int64
-	digest   canon.Digest // N
-	node     string
-	issued   canon.Time
-	expires  canon.Time
-	answered bool
-	by       int64 // index of the evidence, if answered
+	absent     bool // its body is not there: of the rest only index and body are known
+	index      int64
+	body       canon.Digest
+	digest     canon.Digest // N
+	node       string
+	checkpoint canon.Digest // C
+	issued     canon.Time
+	expires    canon.Time
 }
 
 type evidence struct {
 	index      int64
 	body       canon.Digest
 	time       canon.Time
-	challenge  *challenge
-	asked      canon.Digest // body of the challenge
+	challenge  *challenge // nil: none that stands
 	appraisals []*appraisal
 }
 
@@ -75,9 +79,8 @@ type verdict struct {
 
 func newHistory(promises []GivenPromise) history {
 	h := history{
-		kinds: counter{}, tails: map[string]ledger.Tail{}, bodies: map[canon.Digest]int64{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, challenges: map[canon.Digest]*challenge{}, nonces: map[canon.Digest]int64{},
-		evidence: map[canon.Digest]*evidence{}, appraisals: map[canon.Digest]*appraisal{}, wanted: map[canon.Digest]*found{},
+		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
+		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -90,7 +93,7 @@ func newHistory(promises []GivenPromise) history {
 // read goes through the whole log. It reports whether the tree is that of the checkpoint: if not, nothing that was read is
 // worth recomputing.
 func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
-	src := &attentive{Source: r.src}
+	src := &attentive{Source: r.src, again: r.again}
 	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
 		if index%ledger.TileWidth == 0 {
 			r.o.Progress("read", index, tree.Size)
@@ -118,20 +121,27 @@ func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 	return false, nil
 }
 
-// attentive notes whether a source failed to tell, as opposed to not having something.
+// attentive notes whether a source failed to tell, as opposed to not having something, and what entry bundles it gave.
 type attentive struct {
 	ledger.Source
 	failed bool // owned by the goroutine that walks
+	again  *reader
 }
 
 func (a *attentive) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
 	data, err := a.Source.Tile(ctx, t)
 	a.failed = a.failed || err != nil && !isNotExist(err)
+	if err == nil && t.Level == ledger.EntriesLevel && t.Index == int64(len(a.again.sums)) {
+		a.again.sums = append(a.again.sums, canon.Sum(data))
+	}
 	return data, err
 }
 
 // visit reads one entry. Only a source that could not tell is an error.
 func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest) error {
+	if r.outside(index, commitment) {
+		return nil
+	}
 	part := fmt.Sprintf("entry %d", index)
 	opening, err := r.blob(ctx, commitment)
 	var f *Fault
@@ -153,9 +163,14 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		r.fault(Fault{Part: part, Index: index, Kind: e.Kind, What: fmt.Sprintf(format, args...)})
 	}
 	r.kinds[e.Kind]++
+	if r.each != nil {
+		r.each(index, e)
+	}
 	r.latest = max(r.latest, e.Time)
-	r.expectHeads(index, e)
-	tail, err := r.tails[e.Stream].Extend(e)
+	if r.scope == nil {
+		r.expectHeads(index, e)
+	}
+	tail, err := r.extend(r.tails[e.Stream], e)
 	if err != nil {
 		fault("%v", err)
 		data, err := e.Canonical()
@@ -166,18 +181,27 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	}
 	r.tails[e.Stream] = tail
 	if w, ok := r.wanted[commitment]; ok {
-		*w = found{true, index, e}
+		*w = found{there: true, index: index, entry: e}
 	}
 	if (index == 0) != (e.Kind == ledger.KindKeyset) {
 		fault("the keyset is entry 0 and stands nowhere else")
 	}
 	for _, ref := range e.Refs {
-		if _, ok := r.bodies[ref]; !ok {
+		_, _, ok, err := r.find(ctx, "", ref)
+		if err := r.record(err, index, e.Kind); err != nil {
+			return err
+		}
+		if !ok {
 			fault("rests on %s, which is the body of no earlier entry", ref)
 		}
 	}
-	if _, ok := r.bodies[e.Body]; !ok {
-		r.bodies[e.Body] = index
+	r.again.keep(index, e)
+	_, _, ok, err := r.find(ctx, e.Kind, e.Body)
+	if err := r.record(err, index, e.Kind); err != nil {
+		return err
+	}
+	if !ok {
+		r.bodies.add(tagOf(e.Body), index)
 	}
 	return r.record(r.learn(ctx, index, e), index, e.Kind)
 }
@@ -215,27 +239,22 @@ func wrong(format string, args ...any) error { return &Fault{What: fmt.Sprintf(f
 func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	switch e.Kind {
 	case ledger.KindEvidence:
-		return r.learnEvidence(index, e)
+		return r.learnEvidence(ctx, index, e)
 	case ledger.KindAppraisal:
 		r.report.Appraisals.Logged++
-		return r.learnAppraisal(index, e)
+		return r.learnAppraisal(ctx, index, e)
 	case ledger.KindVerdict:
 		r.report.Verdicts.Logged++
-		return r.learnVerdict(index, e)
+		return r.learnVerdict(ctx, index, e)
 	}
 	body, err := r.blob(ctx, e.Body)
 	if err != nil {
-		if isAbsent(err) {
-			r.learnAbsent(index, e)
-		}
+		r.learnAbsent(index, e)
 		return err
 	}
 	switch e.Kind {
 	case ledger.KindErasure:
-		var act ledger.Erasure
-		if act, err = ledger.ParseErasure(body); err == nil {
-			r.acts = append(r.acts, ledger.Act{Index: index, Time: e.Time, Erasure: act})
-		}
+		_, err = ledger.ParseErasure(body)
 	case ledger.KindKeyset:
 		_, err = ledger.ParseKeyset(body)
 	case ledger.KindPolicy:
@@ -251,16 +270,19 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var c ledger.Collateral
 		if c, err = ledger.ParseCollateral(body); err == nil {
 			r.first(logged{c.Kind, c.Data}, index)
-			if _, err := r.blob(ctx, c.Data); err != nil {
+			data, err := r.blob(ctx, c.Data)
+			if err != nil {
 				return err
 			}
+			r.knowing.logged(c, data, e.Time)
+			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:
 		if _, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 		}
 	case ledger.KindChallenge:
-		err = r.learnChallenge(index, e, body)
+		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
 		err = r.learnHeads(ctx, e, body)
 	default:
@@ -287,20 +309,20 @@ func parseReferences(body []byte) (attest.References, error) {
 	return l, l.Check()
 }
 
-func (r *replay) learnChallenge(index int64, e ledger.Entry, body []byte) error {
-	var c attest.Challenge
-	if err := canon.Unmarshal(body, &c); err != nil {
-		return wrong("challenge: %v", err)
-	}
-	if err := (attest.Expect{Type: attest.ExpectType, Challenge: &c}).Check(); err != nil {
+func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry, body []byte) error {
+	c, err := parseChallenge(body)
+	if err != nil {
 		return wrong("%v", err)
 	}
 	n := c.Digest()
-	if earlier, ok := r.nonces[n]; ok {
+	earlier, ok, err := r.issued(ctx, n)
+	if err != nil {
+		return err
+	}
+	if ok {
 		return wrong("the challenge %s was issued by entry %d already", n, earlier)
 	}
-	r.nonces[n] = index
-	r.challenges[e.Body] = &challenge{index: index, digest: n, node: c.Node, issued: c.Issued, expires: c.Expires}
+	r.nonces.add(tagOf(n), index)
 	ours := func(k ledger.Key) bool { return k.Use == ledger.UseResult && slices.Equal(k.SPKI, c.ResultKey) }
 	switch {
 	case !slices.ContainsFunc(r.keys.Keys, ours):
@@ -308,24 +330,37 @@ func (r *replay) learnChallenge(index int64, e ledger.Entry, body []byte) error 
 	case c.Issued > e.Time || c.Expires < c.Issued:
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
-	return nil
+	return r.learnView(ctx, index, c.Checkpoint)
 }
 
-func (r *replay) learnEvidence(index int64, e ledger.Entry) error {
-	ev := &evidence{index: index, body: e.Body, time: e.Time}
-	if _, ok := r.evidence[e.Body]; !ok {
-		r.evidence[e.Body] = ev
-		r.jobs = append(r.jobs, ev)
+func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry) error {
+	if err := r.record(r.checkScope(index, e), index, e.Kind); err != nil {
+		return err
 	}
-	if len(e.Refs) != 1 || r.challenges[e.Refs[0]] == nil {
+	s := submission{index: index, challenge: NoIndex, first: noRow, last: noRow}
+	known, err := r.submissionOf(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	var c *challenge
+	if len(e.Refs) == 1 {
+		if c, err = r.challengeOf(ctx, e.Refs[0]); err != nil {
+			return err
+		}
+	}
+	if c != nil {
+		s.challenge = c.index
+	}
+	if known == noRow {
+		r.submissions.add(s)
+	}
+	if c == nil {
 		return wrong("refs do not name the one challenge that it answers")
 	}
-	c := r.challenges[e.Refs[0]]
-	ev.challenge, ev.asked = c, e.Refs[0]
-	if c.answered {
-		return wrong("answers the challenge of entry %d, which entry %d answered already", c.index, c.by)
+	for by := range r.answers.of(tagOfIndex(c.index)) { // an index has a tag of its own
+		return wrong("answers the challenge of entry %d, which entry %d answered already", c.index, by)
 	}
-	c.answered, c.by = true, index
+	r.answers.add(tagOfIndex(c.index), index)
 	switch {
 	case c.absent:
 	case e.Stream != ledger.NodeStream(c.node):
@@ -336,25 +371,53 @@ func (r *replay) learnEvidence(index int64, e ledger.Entry) error {
 	return nil
 }
 
-func (r *replay) learnAppraisal(index int64, e ledger.Entry) error {
-	if len(e.Refs) != 1 || r.evidence[e.Refs[0]] == nil {
+func (r *replay) learnAppraisal(ctx context.Context, index int64, e ledger.Entry) error {
+	row := noRow
+	if len(e.Refs) == 1 {
+		var err error
+		if row, err = r.submissionOf(ctx, e.Refs[0]); err != nil {
+			return err
+		}
+	}
+	if row == noRow {
 		return wrong("refs do not name the one piece of evidence that it judges")
 	}
-	if a := r.appraisals[e.Body]; a != nil {
-		return wrong("the same appraisal as entry %d", a.index)
+	earlier, err := r.appraisalOf(ctx, e.Body)
+	if err != nil {
+		return err
 	}
-	ev := r.evidence[e.Refs[0]]
-	a := &appraisal{index: index, body: e.Body, time: e.Time, evidence: ev.body}
-	r.appraisals[e.Body] = a
-	ev.appraisals = append(ev.appraisals, a)
+	if earlier != noRow {
+		return wrong("the same appraisal as entry %d", r.appraisals.at(earlier).index)
+	}
+	s, this := r.submissions.at(row), int32(r.appraisals.n)
+	r.appraisals.add(appraisalRow{index: index, submission: int32(row), next: noRow, first: noRow, last: noRow})
+	if s.first == noRow {
+		s.first = this
+	} else {
+		r.appraisals.at(int(s.last)).next = this
+	}
+	s.last = this
 	return nil
 }
 
-func (r *replay) learnVerdict(index int64, e ledger.Entry) error {
-	if len(e.Refs) != 2 || r.appraisals[e.Refs[0]] == nil || !r.knowsPolicy(e.Refs[1]) {
+func (r *replay) learnVerdict(ctx context.Context, index int64, e ledger.Entry) error {
+	row := noRow
+	if len(e.Refs) == 2 && r.knowsPolicy(e.Refs[1]) {
+		var err error
+		if row, err = r.appraisalOf(ctx, e.Refs[0]); err != nil {
+			return err
+		}
+	}
+	if row == noRow {
 		return wrong("refs do not name the appraisal and the policy that it follows from")
 	}
-	a := r.appraisals[e.Refs[0]]
-	a.verdicts = append(a.verdicts, verdict{index, e.Body, e.Time, e.Refs[1]})
+	a, this := r.appraisals.at(row), int32(r.verdicts.n)
+	r.verdicts.add(verdictRow{index, noRow})
+	if a.first == noRow {
+		a.first = this
+	} else {
+		r.verdicts.at(int(a.last)).next = this
+	}
+	a.last = this
 	return nil
 }

@@ -66,6 +66,9 @@ type log struct {
 	note        []byte
 	uncovered   canon.Time // of the first entry that no heads entry covers; zero: none
 	noHeads     bool       // no heads entries are made
+	witnesses   []string   // names of those that cosign what is published
+	skew        map[string]canon.Time
+	notes       map[int64][]byte // checkpoints that were published with cosignatures, by size
 }
 
 func newLog(t testing.TB, name string) *log {
@@ -87,6 +90,9 @@ func (l *log) keyset() ledger.Keyset {
 func (l *log) trust() *audit.Trust {
 	t, err := audit.TrustFrom(audit.Told{By: "one", Keyset: l.keyset()}, audit.Told{By: "two", Keyset: l.keyset()})
 	l.must(err)
+	if len(l.witnesses) > 0 {
+		t.Witnesses = []ledger.WitnessTerm{{From: t0 - day, Policy: l.policy()}}
+	}
 	return &t
 }
 
@@ -159,13 +165,54 @@ func (l *log) appendEntry(e ledger.Entry) canon.Digest {
 	return commitment
 }
 
-// publish signs the tree as it is.
+// publish signs the tree as it is, and lets the witnesses cosign it at the log's time.
 func (l *log) publish() *log {
+	l.note = l.sign(l.edge.Tree())
+	if len(l.witnesses) > 0 {
+		l.notes[l.edge.Tree().Size] = l.note
+	}
+	return l
+}
+
+// sign returns the checkpoint of any tree, also one that the log never was.
+func (l *log) sign(tree ledger.Tree) []byte {
 	signer, err := ledger.LogSigner(origin, l.key("log").PrivateKey)
 	l.must(err)
-	l.note, err = ledger.SignCheckpoint(ledger.Checkpoint{Origin: origin, Tree: l.edge.Tree()}, signer)
+	c := ledger.Checkpoint{Origin: origin, Tree: tree}
+	note, err := ledger.SignCheckpoint(c, signer)
 	l.must(err)
-	return l
+	for _, w := range l.witnesses {
+		line, err := ledger.Cosign(c, "witness.example/"+w, newKey(w), l.now+l.skew[w])
+		l.must(err)
+		note = append(note, line...)
+	}
+	return note
+}
+
+// watch gives a log three witnesses, of whom a reader asks for two.
+func (l *log) watch() {
+	l.witnesses, l.notes, l.skew = []string{"w1", "w2", "w3"}, map[int64][]byte{}, map[string]canon.Time{}
+}
+
+// policy is the witness policy of who reads a watched log.
+func (l *log) policy() string {
+	text := ""
+	for _, w := range []string{"w1", "w2", "w3"} {
+		vkey, err := ledger.WitnessVKey("witness.example/"+w, newKey(w).Public().(ed25519.PublicKey))
+		l.must(err)
+		text += "witness " + w + " " + vkey + "\n"
+	}
+	return text + "group all3 2 w1 w2 w3\nquorum all3\n"
+}
+
+func (l *log) Around(_ context.Context, index int64) (before, after []byte, err error) {
+	for _, size := range slices.Sorted(maps.Keys(l.notes)) {
+		if size > index {
+			return before, l.notes[size], nil
+		}
+		before = l.notes[size]
+	}
+	return before, nil, nil
 }
 
 func (l *log) Checkpoint(context.Context) ([]byte, error) {
@@ -215,7 +262,7 @@ func copyOf(l *log) log {
 	for t, data := range l.tiles {
 		c.tiles[t] = bytes.Clone(data)
 	}
-	c.commitments = slices.Clone(l.commitments)
+	c.commitments, c.notes = slices.Clone(l.commitments), maps.Clone(l.notes)
 	return c
 }
 
@@ -270,17 +317,19 @@ type service struct {
 	references attest.References
 	collateral []attest.Collateral
 	roots      attest.Roots
+	memory     *attest.Memory
 
 	changeAppraisal func(*verifier.Appraisal)
 	changeVerdict   func(*policy.Verdict)
 	changeResult    func(*policy.Result)
 	changeExpect    func(*attest.Expect)
+	changeChallenge func(*attest.Challenge)
 }
 
 // newService starts a log and enters what the verifier judges by.
 func newService(t testing.TB, keys string) *service {
 	l := newLog(t, keys)
-	s := &service{log: l}
+	s := &service{log: l, memory: attest.NewMemory()}
 	var ok bool
 	if s.policy, ok = policy.Builtin("confidential-cpu"); !ok {
 		t.Fatal("no such policy")
@@ -300,7 +349,7 @@ func newService(t testing.TB, keys string) *service {
 	l.append(ledger.KindReference, ledger.StreamServer, l.put(s.references))
 	for _, c := range s.collateral {
 		l.append(ledger.KindCollateral, ledger.StreamServer, l.put(ledger.Collateral{
-			Type: ledger.CollateralType, Kind: c.Kind, Data: l.putBytes(c.Data), Source: "https://example.test/", Fetched: l.now}))
+			Type: ledger.CollateralType, Kind: c.Kind, Data: l.putBytes(c.Data), Source: "https://example.test/" + c.Kind, Fetched: l.now}))
 	}
 	return s
 }
@@ -310,6 +359,12 @@ func (s *service) ask(node string) attest.Challenge {
 	nonce := sha256.Sum256(fmt.Appendf(nil, "nonce %d", len(s.commitments)))
 	c := attest.Challenge{Type: attest.ChallengeType, Origin: "https://verifier.example", ResultKey: s.key(ledger.UseResult).spki(),
 		Node: node, Nonce: nonce[:], Issued: s.now, Expires: s.now + 300}
+	if len(s.witnesses) > 0 {
+		c.Checkpoint = s.putBytes(s.note)
+	}
+	if s.changeChallenge != nil {
+		s.changeChallenge(&c)
+	}
 	s.append(ledger.KindChallenge, ledger.StreamVerifier, s.put(c))
 	s.now++
 	return c
@@ -333,7 +388,7 @@ func (s *service) judge(c attest.Challenge, body canon.Digest) verifier.Appraisa
 	}
 	s.put(expect)
 	s.putBytes(s.roots.Marshal())
-	a := verifier.Appraise(opened, attest.Case{Expect: expect, References: []attest.References{s.references}, Collateral: s.collateral, Roots: s.roots, At: s.now})
+	a := verifier.Appraise(opened, attest.Case{Expect: expect, References: []attest.References{s.references}, Collateral: s.collateral, Roots: s.roots, At: s.now, Memory: s.memory})
 	if s.changeAppraisal != nil {
 		s.changeAppraisal(&a)
 	}

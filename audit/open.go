@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/tar"
@@ -18,17 +19,27 @@ import (
 // Names of the parts of an export; tiles are named by their [ledger.Tile.Path].
 const (
 	partCheckpoint = "checkpoint"
+	partScope      = "scope" // only where the export is of a part of the log
 	blobPrefix     = "blob/"
 )
 
-// Archive is an open export: a [ledger.Source] that reads tiles and blobs when asked. It keeps an index in memory, 48
-// bytes a blob. Its methods may be called concurrently if the reader's ReadAt may.
+// Archive is an open export: a [ledger.Source] that reads tiles and blobs when asked. It keeps where every eighth blob
+// stands, 6 bytes a blob, and finds the others from there. Its methods may be called concurrently if the reader's ReadAt
+// may.
 type Archive struct {
-	r     io.ReaderAt
-	note  []byte
-	tiles map[place]span
-	blobs []namedSpan // ordered by digest
+	r      io.ReaderAt
+	size   int64
+	note   []byte
+	scope  []byte // nil: the export is whole
+	tiles  map[place]span
+	blobs  int      // how many there are
+	marked []marked // every blobsPerMark-th blob, ordered by digest
+
+	kept      map[int64]span // checkpoints of before, by size
+	keptSizes []int64        // ascending
 }
+
+const blobsPerMark = 8
 
 type place struct {
 	level int
@@ -40,16 +51,17 @@ type span struct {
 	size int
 }
 
-type namedSpan struct {
+// marked is where the header of a blob stands.
+type marked struct {
 	digest canon.Digest
-	span
+	at     int64
 }
 
 // Open reads the structure of an export of the given size in bytes. It refuses, with a [*Fault] that names the part, every
 // file that [Export] would not have written for some log; whether the contents are true, [Replay] finds.
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
-	a := &Archive{r: r, tiles: map[place]span{}}
-	t := &exportReader{tar.NewReader(r, size)}
+	a := &Archive{r: r, size: size, tiles: map[place]span{}, kept: map[int64]span{}}
+	t := &exportReader{tar: tar.NewReader(r, size)}
 	first, err := t.want(partCheckpoint)
 	if err != nil {
 		return nil, err
@@ -64,7 +76,10 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	if err != nil {
 		return nil, &Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()}
 	}
-	for tile := range tilesOf(c.Size) {
+	if err := a.readOptional(t, c.Size); err != nil {
+		return nil, err
+	}
+	for tile := range ledger.Tiles(c.Size) {
 		p, err := t.want(tile.Path())
 		var f *Fault
 		if errors.As(err, &f) {
@@ -78,6 +93,7 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 		}
 		a.tiles[place{tile.Level, tile.Index}] = span{p.At, p.Size}
 	}
+	var last canon.Digest
 	for {
 		p, ok, err := t.next()
 		if err != nil {
@@ -90,18 +106,81 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 		if err != nil {
 			return nil, &Fault{Part: p.Name, Index: NoIndex, What: err.Error()}
 		}
-		if n := len(a.blobs); n > 0 && slices.Compare(a.blobs[n-1].digest[:], digest[:]) >= 0 {
+		if a.blobs > 0 && slices.Compare(last[:], digest[:]) >= 0 {
 			return nil, &Fault{Part: p.Name, Index: NoIndex, What: "blobs are not ordered by digest, each once"}
 		}
-		a.blobs = append(a.blobs, namedSpan{digest, span{p.At, p.Size}})
+		if a.blobs%blobsPerMark == 0 {
+			a.marked = append(a.marked, marked{digest, p.Header})
+		}
+		last, a.blobs = digest, a.blobs+1
+	}
+}
+
+// readOptional reads what stands between the checkpoint and the tiles.
+func (a *Archive) readOptional(t *exportReader, end int64) error {
+	p, ok, err := t.next()
+	if err != nil || !ok || p.Name != partScope {
+		t.again = &answer{p, ok, err}
+		return a.readKept(t, end)
+	}
+	if a.scope, err = t.tar.Content(p); err != nil {
+		return asFault(err)
+	}
+	return a.readKept(t, end)
+}
+
+// readKept reads the checkpoints of before, whatever their number.
+func (a *Archive) readKept(t *exportReader, end int64) error {
+	for {
+		p, ok, err := t.next()
+		if err != nil || !ok || !strings.HasPrefix(p.Name, keptPrefix) {
+			t.again = &answer{p, ok, err}
+			return nil
+		}
+		size, good := parseKeptName(p.Name)
+		fault := func(what string) error { return &Fault{Part: p.Name, Index: NoIndex, What: what} }
+		switch n := len(a.keptSizes); {
+		case !good || size > end:
+			return fault("want " + keptPrefix + "SIZE, of a size that the log had")
+		case n > 0 && a.keptSizes[n-1] >= size:
+			return fault("kept checkpoints are not ordered by size, each once")
+		case p.Size > ledger.MaxCheckpoint:
+			return fault(fmt.Sprintf("%d bytes, at most %d", p.Size, ledger.MaxCheckpoint))
+		}
+		data, err := t.tar.Content(p)
+		if err != nil {
+			return asFault(err)
+		}
+		switch c, err := ledger.ReadCheckpoint(data); {
+		case err != nil:
+			return fault(err.Error())
+		case c.Size != size:
+			return fault(fmt.Sprintf("a checkpoint of size %d", c.Size))
+		case !cosigned(data):
+			return fault("it bears no cosignature, and so no time")
+		}
+		a.kept[size], a.keptSizes = span{p.At, p.Size}, append(a.keptSizes, size)
 	}
 }
 
 // exportReader goes through an export part by part; what is wrong with the file is a [*Fault].
-type exportReader struct{ tar *tar.Reader }
+type exportReader struct {
+	tar   *tar.Reader
+	again *answer // of next, that was read and not used
+}
+
+type answer struct {
+	part tar.Part
+	ok   bool
+	err  error
+}
 
 // next returns the next part without its content, or false at the end of the file.
 func (t *exportReader) next() (tar.Part, bool, error) {
+	if a := t.again; a != nil {
+		t.again = nil
+		return a.part, a.ok, a.err
+	}
 	p, ok, err := t.tar.Next()
 	return p, ok, asFault(err)
 }
@@ -144,26 +223,16 @@ func parseBlobName(name string) (canon.Digest, error) {
 
 func blobName(d canon.Digest) string { return blobPrefix + d.String() }
 
-// tilesOf yields the tiles that a tree of the given size has, in the order of an export: entry bundles, then hash tiles
-// level by level.
-func tilesOf(size int64) iter.Seq[ledger.Tile] {
-	return func(yield func(ledger.Tile) bool) {
-		for level, row := ledger.EntriesLevel, size; row > 0; level++ {
-			if level > 0 {
-				row /= ledger.TileWidth
-			}
-			for first := int64(0); first < row; first += ledger.TileWidth {
-				t := ledger.Tile{Level: level, Index: first / ledger.TileWidth, Width: int(min(ledger.TileWidth, row-first))}
-				if !yield(t) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // Checkpoint returns the signed checkpoint.
 func (a *Archive) Checkpoint(context.Context) ([]byte, error) { return slices.Clone(a.note), nil }
+
+// Scope returns the scope of an export of a part of a log.
+func (a *Archive) Scope(context.Context) ([]byte, error) {
+	if a.scope == nil {
+		return nil, fmt.Errorf("%s: %w", partScope, fs.ErrNotExist)
+	}
+	return slices.Clone(a.scope), nil
+}
 
 // Tile returns a tile, also in its narrower forms.
 func (a *Archive) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {
@@ -176,11 +245,35 @@ func (a *Archive) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {
 
 // Blob returns the bytes that the file has under a digest. Whether they are those, the caller checks.
 func (a *Archive) Blob(_ context.Context, digest canon.Digest) ([]byte, error) {
-	i, ok := slices.BinarySearchFunc(a.blobs, digest, func(b namedSpan, d canon.Digest) int { return slices.Compare(b.digest[:], d[:]) })
+	data, _, err := a.blob(digest)
+	return data, err
+}
+
+// blob is [Archive.Blob], and says which blob of the file it is.
+func (a *Archive) blob(digest canon.Digest) (data []byte, number int, err error) {
+	none := fmt.Errorf("%s: %w", blobName(digest), fs.ErrNotExist)
+	i, ok := slices.BinarySearchFunc(a.marked, digest, func(m marked, d canon.Digest) int { return slices.Compare(m.digest[:], d[:]) })
 	if !ok {
-		return nil, fmt.Errorf("%s: %w", blobName(digest), fs.ErrNotExist)
+		i-- // from the one before it
 	}
-	return a.content(blobName(digest), a.blobs[i].span)
+	if i < 0 {
+		return nil, 0, none
+	}
+	number = i * blobsPerMark
+	name := blobName(digest)
+	for t := (&exportReader{tar: tar.NewReaderAt(a.r, a.size, a.marked[i].at)}); number < min(a.blobs, (i+1)*blobsPerMark); number++ {
+		p, ok, err := t.next()
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case !ok || p.Name > name:
+			return nil, 0, none
+		case p.Name == name:
+			data, err := a.content(name, span{p.At, p.Size})
+			return data, number, err
+		}
+	}
+	return nil, 0, none
 }
 
 func (a *Archive) content(name string, s span) ([]byte, error) {
@@ -191,14 +284,42 @@ func (a *Archive) content(name string, s span) ([]byte, error) {
 	return b, nil
 }
 
-// Blobs returns the digests of all blobs in the file, in order.
-func (a *Archive) Blobs() []canon.Digest {
-	out := make([]canon.Digest, len(a.blobs))
-	for i, b := range a.blobs {
-		out[i] = b.digest
+// blobNames yields the names of all blobs in the file, in order.
+func (a *Archive) blobNames() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if a.blobs == 0 {
+			return
+		}
+		t := &exportReader{tar: tar.NewReaderAt(a.r, a.size, a.marked[0].at)}
+		for range a.blobs {
+			p, ok, err := t.next()
+			if err == nil && !ok {
+				err = errors.New("export: the file ends sooner than a moment ago")
+			}
+			if !yield(p.Name, err) || err != nil {
+				return
+			}
+		}
 	}
-	return out
 }
+
+// noted is an archive that notes which of its blobs were read.
+type noted struct {
+	*Archive
+	read []atomic.Uint64 // one bit a blob
+}
+
+func newNoted(a *Archive) *noted { return &noted{a, make([]atomic.Uint64, (a.blobs+63)/64)} }
+
+func (n *noted) Blob(_ context.Context, digest canon.Digest) ([]byte, error) {
+	data, number, err := n.blob(digest)
+	if err == nil {
+		n.read[number/64].Or(1 << (number % 64))
+	}
+	return data, err
+}
+
+func (n *noted) wasRead(number int) bool { return n.read[number/64].Load()&(1<<(number%64)) != 0 }
 
 // Directory returns the source over an unpacked export, which is the same layout as a C2SP tlog-tiles mirror with its
 // blobs beside it. Files that no entry names are not looked at.
@@ -209,6 +330,8 @@ type directory struct{ fsys fs.FS }
 func (d directory) Checkpoint(context.Context) ([]byte, error) {
 	return d.read(partCheckpoint, ledger.MaxCheckpoint)
 }
+
+func (d directory) Scope(context.Context) ([]byte, error) { return d.read(partScope, MaxBlob) }
 
 // Tile reads a tile. A mirror may hold a wider form of it instead.
 func (d directory) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {

@@ -2,6 +2,8 @@ package audit
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -25,16 +27,17 @@ type Kept struct {
 // States of a promise.
 const (
 	PromiseKept     = "kept"     // the entry stands in the log as promised
-	PromiseWithheld = "withheld" // it does not, though the log has entries made after publish-by
-	PromiseOpen     = "open"     // it does not, and no entry is later than publish-by
+	PromiseWithheld = "withheld" // it does not, or did not when publish-by had passed
+	PromiseOpen     = "open"     // it does not, and nothing shows that publish-by has passed
 	PromiseRefused  = "refused"  // no promise of this log
 )
 
 // found is an entry that a promise asks for.
 type found struct {
-	there bool
-	index int64
-	entry ledger.Entry
+	there   bool
+	outside bool // of the scope: its leaf is there, and no more is known of it
+	index   int64
+	entry   ledger.Entry
 }
 
 func (p GivenPromise) envelope() (ledger.Envelope, error) {
@@ -54,58 +57,89 @@ func (p GivenPromise) commitment() (canon.Digest, bool) {
 	return doc.Commitment, true
 }
 
-// judgePromises looks for the entry of each promise. Later than publish-by means: some entry's time is, by the server's
-// own clock. That a promise was kept in time, only cosigned checkpoints can show.
-func (r *replay) judgePromises() {
+// judgePromises looks for the entry of each promise.
+func (r *replay) judgePromises(ctx context.Context) error {
 	for _, p := range r.o.Promises {
-		k := r.judgePromise(p)
+		k, err := r.judgePromise(ctx, p)
+		var f *Fault
+		if errors.As(err, &f) {
+			r.fault(*f)
+		} else if err != nil {
+			return err
+		}
 		r.report.Promises = append(r.report.Promises, k)
 		if k.State == PromiseWithheld || k.State == PromiseRefused {
 			r.fault(Fault{Part: "promise " + p.Name, Index: NoIndex, What: k.State + ": " + k.What})
 		}
 	}
+	return nil
 }
 
-func (r *replay) judgePromise(given GivenPromise) Kept {
-	refuse := func(format string, args ...any) Kept {
-		return Kept{Name: given.Name, State: PromiseRefused, What: fmt.Sprintf(format, args...)}
+// judgePromise says what became of a promise. Where the auditor believes witnesses, an entry is withheld if a checkpoint
+// that a quorum cosigned after publish-by lacks it, also where a later one has it. Otherwise all that is known of time are
+// the times of entries, the operator's word: then it is withheld if the log has an entry made after publish-by and not it,
+// and that it came late cannot be seen.
+func (r *replay) judgePromise(ctx context.Context, given GivenPromise) (Kept, error) {
+	k := Kept{Name: given.Name}
+	is := func(state, format string, args ...any) (Kept, error) {
+		k.State, k.What = state, fmt.Sprintf(format, args...)
+		return k, nil
 	}
 	env, err := given.envelope()
 	if err != nil {
-		return refuse("%v", err)
+		return is(PromiseRefused, "%v", err)
 	}
-	p, err := r.openPromise(env)
+	p, err := ledger.OpenPromiseOf(env, r.keys.Keys)
 	if err != nil {
-		return refuse("%v", err)
+		return is(PromiseRefused, "%v", err)
 	}
 	if p.Origin != r.report.Origin {
-		return refuse("made by the log %q", p.Origin)
+		return is(PromiseRefused, "made by the log %q", p.Origin)
 	}
-	k := Kept{Name: given.Name, Commitment: p.Commitment}
+	k.Commitment = p.Commitment
 	f := r.wanted[p.Commitment]
-	switch {
-	case !f.there && r.latest > p.PublishBy:
-		k.State, k.What = PromiseWithheld, fmt.Sprintf("publish-by was %s, the log has an entry of %s and not this one", p.PublishBy, r.latest)
-	case !f.there:
-		k.State, k.What = PromiseOpen, fmt.Sprintf("publish-by is %s, the log's latest entry is of %s", p.PublishBy, r.latest)
-	case f.entry.Stream != p.Stream || f.entry.Sequence != p.Sequence || f.entry.Previous != p.Previous || f.entry.Time != p.Received:
-		return refuse("entry %d has another stream, place or time than was promised", f.index)
-	default:
-		k.State, k.What = PromiseKept, fmt.Sprintf("entry %d", f.index)
+	if f.there && f.outside {
+		return is(PromiseKept, "entry %d, by its leaf; it is outside the scope", f.index)
 	}
-	return k
+	if f.there && (f.entry.Stream != p.Stream || f.entry.Sequence != p.Sequence || f.entry.Previous != p.Previous || f.entry.Time != p.Received) {
+		return is(PromiseRefused, "entry %d has another stream, place or time than was promised", f.index)
+	}
+	if len(r.terms()) > 0 {
+		return r.judgeWitnessed(ctx, p, f, is)
+	}
+	switch {
+	case f.there:
+		return is(PromiseKept, "entry %d; that it came in time is the operator's word", f.index)
+	case r.latest > p.PublishBy:
+		return is(PromiseWithheld, "publish-by was %s, the log has an entry of %s and not this one", p.PublishBy, r.latest)
+	}
+	return is(PromiseOpen, "publish-by is %s, the log's latest entry is of %s", p.PublishBy, r.latest)
 }
 
-func (r *replay) openPromise(env ledger.Envelope) (p ledger.Promise, err error) {
-	err = fmt.Errorf("no promise key to check it with")
-	for _, key := range r.keys.Of(ledger.UsePromise) {
-		pub, keyErr := key.Public()
-		if keyErr != nil {
-			continue
-		}
-		if p, err = ledger.OpenPromise(env, pub); err == nil {
-			return p, nil
+// judgeWitnessed judges a promise by cosigned checkpoints.
+func (r *replay) judgeWitnessed(ctx context.Context, p ledger.Promise, f *found, is func(state, format string, args ...any) (Kept, error)) (Kept, error) {
+	var lacks, has *witnessed
+	if w := r.report.Witnesses; len(w.By) > 0 {
+		lacks = &witnessed{r.report.Size, w.From, w.Until}
+	}
+	if f.there {
+		var err error
+		if lacks, has, err = r.around(ctx, f.index); err != nil && !errors.Is(err, errNoQuorum) {
+			k, _ := is(PromiseOpen, "the checkpoints around entry %d cannot be read", f.index)
+			return k, err
 		}
 	}
-	return p, err
+	switch {
+	case lacks != nil && lacks.from > p.PublishBy && f.there:
+		return is(PromiseWithheld, "publish-by was %s, the checkpoint of size %d, cosigned at %s, lacks it; entry %d came later", p.PublishBy, lacks.size, lacks.from, f.index)
+	case lacks != nil && lacks.from > p.PublishBy:
+		return is(PromiseWithheld, "publish-by was %s, the checkpoint of size %d, cosigned at %s, lacks it", p.PublishBy, lacks.size, lacks.from)
+	case f.there && has != nil && has.until <= p.PublishBy:
+		return is(PromiseKept, "entry %d, in the checkpoint of size %d, cosigned at %s", f.index, has.size, has.until)
+	case f.there:
+		return is(PromiseKept, "entry %d; no cosigned checkpoint that is kept shows when it came", f.index)
+	case lacks != nil:
+		return is(PromiseOpen, "publish-by is %s, the newest checkpoint was cosigned at %s", p.PublishBy, lacks.from)
+	}
+	return is(PromiseOpen, "publish-by is %s, and the newest checkpoint has no quorum of witnesses", p.PublishBy)
 }

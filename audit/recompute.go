@@ -27,7 +27,12 @@ type result struct {
 	outcomes   counter
 	roots      []canon.Digest // one for each appraisal that was recomputed
 	answered   bool           // there is a verdict
+	changes    []Change       // of verdicts that were judged once more
+	times      counter        // what time.bounds says of appraisals, by status
+	untimed    counter        // why it is unknown
 }
+
+func newResult() *result { return &result{outcomes: counter{}, times: counter{}, untimed: counter{}} }
 
 func (res *result) fault(f Fault) { res.faults = append(res.faults, f) }
 
@@ -40,42 +45,59 @@ func (res *result) differ(f Fault) {
 func (r *replay) recompute(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	results := make([]result, len(r.jobs))
+	total := r.submissions.n
 	keys := r.resultKeys()
+	sum := newSum()
 	var mu sync.Mutex // guards next, done and Progress
 	var next, done int
-	take := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1
-	}
-	finished := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if done++; done%64 == 0 || done == len(r.jobs) {
-			r.o.Progress("recompute", int64(done), int64(len(r.jobs)))
+	for from := 0; from < total; from += maxAhead {
+		results := make([]result, min(maxAhead, total-from))
+		next = 0
+		take := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			next++
+			return next - 1
+		}
+		finished := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if done++; done%64 == 0 || done == total {
+				r.o.Progress("recompute", int64(done), int64(total))
+			}
+		}
+		var wg sync.WaitGroup
+		for range min(r.o.Workers, len(results)) {
+			wg.Go(func() {
+				for i := take(); i < len(results) && ctx.Err() == nil; i = take() {
+					ev, err := r.evidenceAt(ctx, from+i)
+					if err == nil {
+						results[i] = *newResult()
+						j := job{replay: r, keys: keys, ev: ev, res: &results[i]}
+						if r.o.Range.has(ev.index) {
+							err = j.run(ctx)
+						} else {
+							results[i].answered = true // not asked
+							err = j.present(ctx)
+						}
+					}
+					if err != nil {
+						cancel(err)
+						return
+					}
+					finished()
+				}
+			})
+		}
+		wg.Wait()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, res := range results {
+			r.add(sum, res)
 		}
 	}
-	var wg sync.WaitGroup
-	for range min(r.o.Workers, len(r.jobs)) {
-		wg.Go(func() {
-			for i := take(); i < len(r.jobs) && ctx.Err() == nil; i = take() {
-				j := job{replay: r, keys: keys, ev: r.jobs[i], res: &results[i]}
-				j.res.outcomes = counter{}
-				if err := j.run(ctx); err != nil {
-					cancel(err)
-					return
-				}
-				finished()
-			}
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	r.merge(results)
+	r.addUp(sum)
 	return nil
 }
 
@@ -88,32 +110,50 @@ func (r *replay) resultKeys() (keys []crypto.PublicKey) {
 	return keys
 }
 
-// merge adds up results in the order of the log.
-func (r *replay) merge(results []result) {
-	outcomes, roots := counter{}, map[canon.Digest]int64{}
-	var first *Fault
-	for _, res := range results {
-		r.faults = append(r.faults, res.faults...)
-		add(&r.report.Appraisals, res.appraisals)
-		add(&r.report.Verdicts, res.verdicts)
-		for k, n := range res.outcomes {
-			outcomes[k] += n
-		}
-		for _, d := range res.roots {
-			roots[d]++
-		}
-		for i := range res.differs {
-			if first == nil || res.differs[i].Index < first.Index {
-				first = &res.differs[i]
-			}
-		}
-		if !res.answered {
-			r.report.Unanswered++
+// sum is what results come to, added up in the order of the log.
+type sum struct {
+	outcomes counter
+	untimed  counter
+	roots    map[canon.Digest]int64
+	first    *Fault
+}
+
+func newSum() *sum { return &sum{counter{}, counter{}, map[canon.Digest]int64{}, nil} }
+
+func (r *replay) add(s *sum, res result) {
+	for _, f := range res.faults {
+		r.fault(f)
+	}
+	add(&r.report.Appraisals, res.appraisals)
+	add(&r.report.Verdicts, res.verdicts)
+	for k, n := range res.outcomes {
+		s.outcomes[k] += n
+	}
+	for _, d := range res.roots {
+		s.roots[d]++
+	}
+	r.report.Time.Affirmed += res.times[claim.Affirmed.String()]
+	r.report.Time.Contradicted += res.times[claim.Contradicted.String()]
+	for k, n := range res.untimed {
+		s.untimed[k] += n
+	}
+	for i := range res.differs {
+		if s.first == nil || res.differs[i].Index < s.first.Index {
+			s.first = &res.differs[i]
 		}
 	}
-	r.report.First = first
-	r.report.Outcomes = outcomes.list()
-	for d, n := range roots {
+	for _, c := range res.changes {
+		r.report.Now.count(c)
+	}
+	if !res.answered {
+		r.report.Unanswered++
+	}
+}
+
+func (r *replay) addUp(s *sum) {
+	r.report.First = s.first
+	r.report.Outcomes, r.report.Time.Unknown = s.outcomes.list(), s.untimed.list()
+	for d, n := range s.roots {
 		r.report.Roots = append(r.report.Roots, SeenRoots{d, isVendor(d), n})
 	}
 	slices.SortFunc(r.report.Roots, func(a, b SeenRoots) int { return slices.Compare(a.Digest[:], b.Digest[:]) })
@@ -146,10 +186,11 @@ func (j *job) met(err error, index int64, kind string) error {
 func (j *job) run(ctx context.Context) error {
 	data, err := j.blob(ctx, j.ev.body)
 	if err != nil {
+		j.res.answered = slices.ContainsFunc(j.ev.appraisals, func(a *appraisal) bool { return len(a.verdicts) > 0 })
 		if err := j.met(err, j.ev.index, ledger.KindEvidence); err != nil {
 			return err
 		}
-		return j.passOver(ctx)
+		return j.present(ctx)
 	}
 	opened, err := verifier.Open(verifier.TypeBundle, data)
 	if err != nil {
@@ -174,6 +215,11 @@ func (j *job) run(ctx context.Context) error {
 				return err
 			}
 			j.res.answered = true
+		}
+		if j.knowing != nil && logged != nil && len(logged.Rules) > 0 {
+			if err := j.met(j.judgeNow(ctx, opened, a, logged), a.index, ledger.KindAppraisal); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -215,6 +261,9 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if logged.AsOf < j.ev.time || logged.AsOf > a.time {
 		j.res.fault(placed(Fault{What: fmt.Sprintf("as of %s, the evidence is of %s and the entry of %s", logged.AsOf, j.ev.time, a.time)}, a.index, ledger.KindAppraisal))
 	}
+	if err := j.met(j.bounds(ctx, a, logged.AsOf), a.index, ledger.KindAppraisal); err != nil {
+		return nil, err
+	}
 	if len(logged.Rules) == 0 { // what a verifier logs where its own rules failed
 		j.res.appraisals.NotReproducible++
 		return nil, wrong("not reproducible with this build: made by no rules, the verifier failed on the evidence")
@@ -223,6 +272,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if err != nil {
 		return &logged, err
 	}
+	j.checkNewest(logged, a)
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
 	if !ok {
 		j.res.appraisals.NotReproducible++
@@ -319,22 +369,26 @@ func (j *job) expectation(ctx context.Context, digest canon.Digest, index int64)
 		return e, wrong("expects no challenge")
 	}
 	body, err := canon.Marshal(*e.Challenge)
-	if err != nil || canon.Sum(body) != j.ev.asked {
+	if err != nil || j.ev.challenge == nil || canon.Sum(body) != j.ev.challenge.body {
 		return e, wrong("expects another challenge than the evidence was asked with")
 	}
 	for _, a := range e.Activations {
-		body, err := canon.Marshal(ledger.Enrolment{
-			Type: ledger.EnrolmentType, Node: e.Challenge.Node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: a.Verifier,
-		})
+		enrolment, err := enrolmentOf(e.Challenge.Node, a)
 		if err != nil {
 			return e, wrong("activation: %v", err)
 		}
-		in := verifier.Input{Kind: "activation", Digest: canon.Sum(body)}
+		in := verifier.Input{Kind: "activation", Digest: enrolment}
 		if err := j.standsBefore(logged{ledger.KindEnrolment, in.Digest}, in, index); err != nil {
 			return e, err
 		}
 	}
 	return e, nil
+}
+
+// enrolmentOf names the entry's body that must record an activation.
+func enrolmentOf(node string, a attest.Activation) (canon.Digest, error) {
+	body, err := canon.Marshal(ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: a.Verifier})
+	return canon.Sum(body), err
 }
 
 func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {
@@ -348,44 +402,66 @@ func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {
 	return nil
 }
 
-// decide computes a verdict again, from the claims as they were logged.
-func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
-	body, err := j.blob(ctx, v.body)
+// openResult reads what a verdict says. It checks that a result key signed it, and that key alone, and that it names what
+// its entry names. It does not recompute.
+func (r *replay) openResult(ctx context.Context, keys []crypto.PublicKey, a *appraisal, v verdict) (policy.Result, error) {
+	body, err := r.blob(ctx, v.body)
 	if err != nil {
-		return err
+		return policy.Result{}, err
 	}
 	env, err := ledger.ParseEnvelope(body)
 	if err != nil {
-		return wrong("%v", err)
+		return policy.Result{}, wrong("%v", err)
 	}
 	if env.PayloadType != policy.ResultType {
-		return wrong("payload type %.80q is not known to this build, want %q", env.PayloadType, policy.ResultType)
+		return policy.Result{}, wrong("payload type %.80q is not known to this build, want %q", env.PayloadType, policy.ResultType)
 	}
-	if len(env.Signatures) != 1 || !slices.ContainsFunc(j.keys, env.SignedBy) {
-		return wrong("not signed by the result key, and by it alone")
+	if len(env.Signatures) != 1 || !slices.ContainsFunc(keys, env.SignedBy) {
+		return policy.Result{}, wrong("not signed by the result key, and by it alone")
 	}
-	r, err := policy.ParseResult(env.Payload)
+	res, err := policy.ParseResult(env.Payload)
 	if err != nil {
-		return wrong("%v", err)
+		return policy.Result{}, wrong("%v", err)
 	}
 	switch {
-	case r.Evidence != a.evidence:
-		return wrong("on the evidence %s, its appraisal is of %s", r.Evidence, a.evidence)
-	case r.Appraisal != a.body:
-		return wrong("names the appraisal %s, its entry names %s", r.Appraisal, a.body)
-	case r.Policy != v.policy:
-		return wrong("names the policy %s, its entry names %s", r.Policy, v.policy)
-	case logged == nil && j.absent(ctx, a.body):
-		return absent(a.body)
+	case res.Evidence != a.evidence:
+		return res, wrong("on the evidence %s, its appraisal is of %s", res.Evidence, a.evidence)
+	case res.Appraisal != a.body:
+		return res, wrong("names the appraisal %s, its entry names %s", res.Appraisal, a.body)
+	case res.Policy != v.policy:
+		return res, wrong("names the policy %s, its entry names %s", res.Policy, v.policy)
+	}
+	return res, nil
+}
+
+// timely checks that a verdict was made no earlier than the appraisal that it decides on, and no later than its entry.
+// Without an appraisal, nil, there are no claims to decide on.
+func timely(res policy.Result, logged *verifier.Appraisal, v verdict) error {
+	switch {
 	case logged == nil:
 		return wrong("not replayed: its appraisal has no claims to decide on")
-	case r.Verdict.AsOf < logged.AsOf || r.Verdict.AsOf > v.time:
-		return wrong("as of %s, the appraisal is as of %s and the entry of %s", r.Verdict.AsOf, logged.AsOf, v.time)
+	case res.Verdict.AsOf < logged.AsOf || res.Verdict.AsOf > v.time:
+		return wrong("as of %s, the appraisal is as of %s and the entry of %s", res.Verdict.AsOf, logged.AsOf, v.time)
+	}
+	return nil
+}
+
+// decide computes a verdict again, from the claims as they were logged.
+func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
+	r, err := j.openResult(ctx, j.keys, a, v)
+	if err == nil && logged == nil {
+		_, err = j.blob(ctx, a.body)
+	}
+	if err == nil {
+		err = timely(r, logged, v)
+	}
+	if err == nil && j.policies[v.policy] == nil {
+		_, err = j.blob(ctx, v.policy)
+	}
+	if err != nil {
+		return err
 	}
 	j.res.outcomes[r.Verdict.Outcome.String()]++
-	if j.policies[v.policy] == nil {
-		return absent(v.policy)
-	}
 	again, ok := attempt(func() policy.Verdict { return policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf) })
 	if !ok {
 		j.res.verdicts.NotReproducible++

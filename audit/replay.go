@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
@@ -21,6 +20,8 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Now      *Now           // judge everything once more, so; nil: do not
+	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
 	// Progress is called now and then, never by two goroutines at once; nil: not at all. Stages are "read" and "recompute".
 	Progress func(stage string, done, total int64)
@@ -36,55 +37,75 @@ type Options struct {
 //   - that every body is there, with the digest and of the kind that the entry says
 //   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
-//   - every appraisal, computed again from its inputs, and that references and collateral were logged before
+//   - every appraisal, computed again from its inputs, that references and collateral were logged before, and that no newer
+//     issue of that collateral stood in the log at the time of appraisal
 //   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
 //   - every hold, release and erasure: that it was allowed. A body that is not there because it was erased, as it may be,
 //     is no fault, and what rests on it is not recomputed
 //   - the given promises
+//   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
+//     time.bounds)
+//   - that each checkpoint that a challenge names is one that this log had
 //
-// It does not check that the log continues one seen earlier, nor instants against any other clock than the
-// server's, nor that newer collateral was at hand, nor which expectations beside the challenge the server should have had,
-// nor the build that a result names, nor that every submission has a verdict: those without are counted.
+// It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
+// have had, nor the build that a result names, nor that every submission has a verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
 func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Report, error) {
 	r := newReplay(src, trust, o)
-	note, err := src.Checkpoint(ctx)
-	switch {
-	case isNotExist(err):
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: "missing"})
-		return r.conclude(), nil
-	case err != nil:
-		return Report{}, fmt.Errorf("replay: checkpoint: %w", err)
+	whole, err := r.readLog(ctx)
+	if err == nil && whole {
+		err = r.recompute(ctx)
 	}
-	c, err := ledger.ReadCheckpoint(note)
-	if err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-		return r.conclude(), nil
-	}
-	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
-	if err := r.findKeys(ctx, c); err != nil {
-		return Report{}, fmt.Errorf("replay: %w", err)
-	}
-	if r.report.Witnesses, err = openNote(note, r.keys.Log, r.terms()); err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-	}
-	whole, err := r.read(ctx, c.Tree)
 	if err != nil {
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
 	if whole {
-		if err := r.recompute(ctx); err != nil {
+		if err := r.findUnnamed(); err != nil {
 			return Report{}, fmt.Errorf("replay: %w", err)
 		}
-		if err := r.judgeErasures(ctx); err != nil {
+		if err := r.judgePromises(ctx); err != nil {
 			return Report{}, fmt.Errorf("replay: %w", err)
 		}
-		r.findUnnamed()
-		r.judgePromises()
 	}
 	return r.conclude(), nil
+}
+
+// readLog checks the log itself: checkpoint, keys, every tile, leaf and entry. It reports whether the tree is that of the
+// checkpoint; if not, nothing that was read is worth recomputing.
+func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
+	note, err := r.src.Checkpoint(ctx)
+	switch {
+	case isNotExist(err):
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: "missing"})
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("checkpoint: %w", err)
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+		return false, nil
+	}
+	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
+	if err := r.readScope(ctx); err != nil {
+		return false, err
+	}
+	if err := r.findKeys(ctx, c); err != nil {
+		return false, err
+	}
+	if r.report.Witnesses, err = openNote(note, r.keys.Log, r.terms()); err != nil {
+		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
+	}
+	whole, err = r.read(ctx, c.Tree)
+	if err == nil && whole {
+		err = r.checkViews(ctx, c.Tree)
+	}
+	if err == nil && whole {
+		err = r.judgeErasures(ctx)
+	}
+	return whole, err
 }
 
 // ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
@@ -109,16 +130,22 @@ type replay struct {
 	o      Options
 	report Report
 	faults []Fault
-	keys   ledger.Keyset // that signatures are checked with: the trusted ones, else those of entry 0
-	latest canon.Time    // of any entry
+	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
+	scope  *Scope                            // nil: the whole log
+	latest canon.Time                        // of any entry
+	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
+
+	erased erasures
+
+	kept    cache[*witnessed] // checkpoints of before
+	knowing *knowing          // nil: nothing is judged once more
 
 	history
 	roots      cache[attest.Roots]
 	references cache[attest.References]
 	collateral cache[[]byte]
 
-	named []canon.Digest // blobs of an archive, ordered; nil: the source cannot list them
-	used  []atomic.Bool  // which of them were read
+	noted *noted // the source, if it can say what nobody asked for
 }
 
 func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
@@ -132,15 +159,26 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
-		Promises: []Kept{}, Faults: []Fault{},
+		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
+	}
+	if o.Range != (Range{}) {
+		r.report.Range = &o.Range
+	}
+	if o.Now != nil {
+		r.knowing = newKnowing(*o.Now)
+		r.report.Now = &Rejudged{AsOf: o.Now.AsOf, Known: o.Now.Known, Items: []canon.Digest{}, Changes: []Change{}}
+		for _, item := range o.Now.Items {
+			r.report.Now.Items = append(r.report.Now.Items, item.Record.Data)
+		}
+		r.report.Now.Items = slices.Compact(sorted(r.report.Now.Items))
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
 		r.keys = trust.keyset()
 	}
 	if a, ok := src.(*Archive); ok {
-		r.named = a.Blobs()
-		r.used = make([]atomic.Bool, len(r.named))
+		r.noted = newNoted(a)
+		r.src = r.noted
 	}
 	return r
 }
@@ -153,20 +191,30 @@ func (r *replay) terms() []ledger.WitnessTerm {
 	return r.trust.Witnesses
 }
 
-func (r *replay) fault(f Fault) { r.faults = append(r.faults, f) }
-
-// blob is [readBlob], and remembers what was read.
-func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	if i, ok := slices.BinarySearchFunc(r.named, digest, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) }); ok {
-		r.used[i].Store(true)
+// fault keeps a fault. Of very many it counts all and keeps those that the report lists.
+func (r *replay) fault(f Fault) {
+	if r.isErased(f) {
+		return
 	}
-	return readBlob(ctx, r.src, digest)
+	r.report.FaultCount++
+	if r.faults = append(r.faults, f); len(r.faults) > maxFaultsKept {
+		r.orderFaults()
+		r.faults = slices.Clone(r.faults[:MaxFaults])
+	}
+}
+
+func (r *replay) orderFaults() { orderFaults(r.faults) }
+
+func orderFaults(faults []Fault) {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
+	})
 }
 
 // findKeys reads the keyset of entry 0 before anything is verified, because without trust the checkpoint's own key is
 // there. What is wrong with entry 0 is found again, and reported, when the log is read.
 func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
-	k, err := r.firstKeyset(ctx, c.Size)
+	k, err := firstKeyset(ctx, r.src, c.Size)
 	var f *Fault
 	switch {
 	case errors.As(err, &f):
@@ -196,7 +244,21 @@ func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
 
 func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
 
-func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, error) {
+// FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
+// the log says of itself.
+func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
+	note, err := src.Checkpoint(ctx)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		return ledger.Keyset{}, err
+	}
+	return firstKeyset(ctx, src, c.Size)
+}
+
+func firstKeyset(ctx context.Context, src ledger.Source, size int64) (ledger.Keyset, error) {
 	if size == 0 {
 		return ledger.Keyset{}, &Fault{Part: partCheckpoint, Index: NoIndex, What: "the log is empty"}
 	}
@@ -204,7 +266,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	bad := func(err error) (ledger.Keyset, error) {
 		return ledger.Keyset{}, &Fault{Part: t.Path(), Index: NoIndex, What: err.Error()}
 	}
-	data, err := r.src.Tile(ctx, t)
+	data, err := src.Tile(ctx, t)
 	if isNotExist(err) {
 		return bad(errors.New("missing"))
 	} else if err != nil {
@@ -217,7 +279,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	if len(leaves) == 0 {
 		return bad(errors.New("no leaf"))
 	}
-	opening, err := r.blob(ctx, leaves[0])
+	opening, err := readBlob(ctx, src, leaves[0])
 	if err != nil {
 		return ledger.Keyset{}, err
 	}
@@ -228,7 +290,7 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 	if e.Kind != ledger.KindKeyset {
 		return bad(fmt.Errorf("a %s entry", e.Kind))
 	}
-	body, err := r.blob(ctx, e.Body)
+	body, err := readBlob(ctx, src, e.Body)
 	if err != nil {
 		return ledger.Keyset{}, err
 	}
@@ -240,34 +302,34 @@ func (r *replay) firstKeyset(ctx context.Context, size int64) (ledger.Keyset, er
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.
-func (r *replay) findUnnamed() {
-	if len(r.faults) > 0 {
-		return
+func (r *replay) findUnnamed() error {
+	if len(r.faults) > 0 || r.noted == nil {
+		return nil
 	}
-	for i := range r.used {
-		if !r.used[i].Load() {
-			r.fault(Fault{Part: blobName(r.named[i]), Index: NoIndex, What: "nothing in the log names it"})
+	number := 0
+	for name, err := range r.noted.blobNames() {
+		if err != nil {
+			return err
 		}
+		if !r.noted.wasRead(number) {
+			r.fault(Fault{Part: name, Index: NoIndex, What: "nothing in the log names it"})
+		}
+		number++
 	}
+	return nil
 }
 
 // conclude orders what was found and names the outcome.
 func (r *replay) conclude() Report {
-	slices.SortStableFunc(r.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
-	})
-	r.report.FaultCount = int64(len(r.faults))
-	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
-	r.report.Entries = r.kinds.list()
-	open := slices.ContainsFunc(r.report.Promises, func(k Kept) bool { return k.State == PromiseOpen })
-	switch {
-	case len(r.faults) > 0:
-		r.report.Outcome = Faulty
-	case r.trust == nil, open:
-		r.report.Outcome = NotAnchored
-	default:
-		r.report.Outcome = Equal
+	r.orderFaults()
+	if r.report.FaultCount == int64(len(r.faults)) {
+		r.faults = slices.Compact(r.faults) // two checks may meet the same thing
+		r.report.FaultCount = int64(len(r.faults))
 	}
+	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
+	r.listErased()
+	r.report.Entries = r.kinds.list()
+	r.report.Outcome = r.report.outcome()
 	return r.report
 }
 

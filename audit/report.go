@@ -2,9 +2,11 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/verifier"
 )
 
 // ReportType is the type of the report document.
@@ -47,26 +49,31 @@ func (o Outcome) ExitCode() int {
 // Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
 // whatever the number of workers, the machine and the day.
 type Report struct {
-	Type        string       `json:"type"`
-	Outcome     Outcome      `json:"outcome"`
-	Trust       string       `json:"trust"` // anchored, or not anchored
-	Origin      string       `json:"origin"`
-	Size        int64        `json:"size"` // entries, as the checkpoint says
-	Root        canon.Digest `json:"root,omitzero"`
-	Witnesses   Witnessing   `json:"witnesses"`  // of the checkpoint
-	Keys        []SeenKey    `json:"keys"`       // that the log shows
-	Roots       []SeenRoots  `json:"roots"`      // root sets that appraisals were made under
-	Entries     []KindCount  `json:"entries"`    // that were read, by kind
-	Unanswered  int64        `json:"unanswered"` // evidence without a verdict
-	Appraisals  Tally        `json:"appraisals"`
-	Verdicts    Tally        `json:"verdicts"`
-	Outcomes    []KindCount  `json:"outcomes"` // of the logged verdicts
-	Promises    []Kept       `json:"promises"`
-	ErasedCount int64        `json:"erased_count,omitzero"` // blobs that are not there because they were erased, as they may be
-	Erased      []ErasedBlob `json:"erased,omitzero"`       // the first MaxFaults of them, ordered by digest
-	First       *Fault       `json:"first,omitzero"`        // first appraisal or verdict that came out otherwise, in log order
-	FaultCount  int64        `json:"fault_count"`
-	Faults      []Fault      `json:"faults"` // the first MaxFaults of them, in log order
+	Type        string               `json:"type"`
+	Outcome     Outcome              `json:"outcome"`
+	Trust       string               `json:"trust"` // anchored, or not anchored
+	Origin      string               `json:"origin"`
+	Size        int64                `json:"size"` // entries, as the checkpoint says
+	Root        canon.Digest         `json:"root,omitzero"`
+	Scope       *Scoped              `json:"scope,omitzero"` // absent: the whole log
+	Range       *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
+	Rules       []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
+	Witnesses   Witnessing           `json:"witnesses"`      // of the checkpoint
+	Keys        []SeenKey            `json:"keys"`           // that the log shows
+	Roots       []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
+	Entries     []KindCount          `json:"entries"`        // that were read, by kind
+	Unanswered  int64                `json:"unanswered"`     // evidence without a verdict
+	Appraisals  Tally                `json:"appraisals"`
+	Verdicts    Tally                `json:"verdicts"`
+	Outcomes    []KindCount          `json:"outcomes"` // of the logged verdicts
+	Time        TimeBounds           `json:"time"`     // of appraisals
+	Promises    []Kept               `json:"promises"`
+	ErasedCount int64                `json:"erased_count,omitzero"` // blobs that are not there because they were erased, as they may be
+	Erased      []ErasedBlob         `json:"erased,omitzero"`       // the first MaxFaults of them, ordered by digest
+	Now         *Rejudged            `json:"now,omitzero"`          // absent: nothing was judged once more
+	First       *Fault               `json:"first,omitzero"`        // first appraisal or verdict that came out otherwise, in log order
+	FaultCount  int64                `json:"fault_count"`
+	Faults      []Fault              `json:"faults"` // the first MaxFaults of them, in log order
 }
 
 // Words for [Report.Trust].
@@ -132,17 +139,23 @@ func (r Report) Text() string {
 	switch r.Outcome {
 	case Equal:
 		if r.ErasedCount > 0 {
-			line("replay", "equal: what was not erased, as it may be, follows from its logged inputs")
+			line("replay", "equal%s: what was not erased, as it may be, follows from its logged inputs", r.within())
 			break
 		}
-		line("replay", "equal: every appraisal and verdict follows from its logged inputs")
+		line("replay", "equal%s: every appraisal and verdict follows from its logged inputs", r.within())
 	case NotAnchored:
-		line("replay", "equal, but undecided: %s", r.undecided())
+		line("replay", "equal%s, but undecided: %s", r.within(), r.undecided())
 	default:
 		line("replay", "fault: %s", counted(r.FaultCount, "fault"))
 	}
-	line("log", "%s", printable(r.Origin))
+	line("log", "%s", Printable(r.Origin))
 	line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	if s := r.Scope; s != nil {
+		line("scope", "%s: %d of %d entries; the others are leaves that nobody opened, and whether more of them match, the log's owner alone can say", Printable(s.Criteria.String()), s.Entries, r.Size)
+	}
+	if g := r.Range; g != nil {
+		line("range", "evidence of entries %d to before %d; the verdicts on other evidence were not recomputed", g.From, g.To)
+	}
 	line("trust", "%s", r.Trust)
 	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
@@ -157,6 +170,9 @@ func (r Report) Text() string {
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
 	}
+	if r.Appraisals.Logged > 0 {
+		line("time", "%s", r.Time.text())
+	}
 	for _, b := range r.Erased {
 		line("erased", "%s: by entry %d", b.Part, b.By)
 	}
@@ -164,16 +180,19 @@ func (r Report) Text() string {
 		line("erased", "and %d more", more)
 	}
 	for _, p := range r.Promises {
-		line("promise", "%s: %s: %s", p.State, printable(p.Name), p.What)
+		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
+	}
+	if r.Now != nil {
+		r.Now.text(line)
 	}
 	if r.First != nil {
-		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, printable(r.First.What))
+		line("differs", "first at %s, %s: %s", r.First.Part, r.First.Kind, Printable(r.First.What))
 	}
 	for _, f := range r.Faults {
 		if f.Kind != "" {
-			line("fault", "%s, %s: %s", printable(f.Part), f.Kind, printable(f.What))
+			line("fault", "%s, %s: %s", Printable(f.Part), f.Kind, Printable(f.What))
 		} else {
-			line("fault", "%s: %s", printable(f.Part), printable(f.What))
+			line("fault", "%s: %s", Printable(f.Part), Printable(f.What))
 		}
 	}
 	if more := r.FaultCount - int64(len(r.Faults)); more > 0 {
@@ -185,6 +204,30 @@ func (r Report) Text() string {
 	fmt.Fprintf(&b, "replayed %d of %d, %d differ\n", r.Appraisals.Replayed+r.Verdicts.Replayed,
 		r.Appraisals.Logged+r.Verdicts.Logged, r.Appraisals.Differ+r.Verdicts.Differ)
 	return b.String()
+}
+
+// outcome follows from what else the report says.
+func (r Report) outcome() Outcome {
+	open := slices.ContainsFunc(r.Promises, func(k Kept) bool { return k.State == PromiseOpen })
+	switch {
+	case r.FaultCount > 0:
+		return Faulty
+	case r.Trust != Anchored, open:
+		return NotAnchored
+	}
+	return Equal
+}
+
+// within says what an outcome holds for, where it is not the whole log.
+func (r Report) within() string {
+	words := ""
+	if r.Scope != nil {
+		words += " within a scope"
+	}
+	if r.Range != nil {
+		words += " within a range"
+	}
+	return words
 }
 
 // undecided says why an equal replay does not pass.
@@ -212,8 +255,8 @@ func counted(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// printable keeps a stranger's text from moving the reader's cursor.
-func printable(s string) string {
+// Printable keeps a stranger's text from moving the reader's cursor.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
 			return '?'

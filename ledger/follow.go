@@ -9,6 +9,9 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 )
 
+// ErrFork is wrapped by every *[Fork].
+var ErrFork = errors.New("the log has two histories")
+
 // Fork says that a log's key signed two checkpoints that one history does not hold. The two notes are the evidence, and
 // all of it: whoever has the log's key can check them. They are to be kept, both.
 type Fork struct {
@@ -16,9 +19,9 @@ type Fork struct {
 	Reason            error
 }
 
-func (f *Fork) Error() string { return "the log has two histories: " + f.Reason.Error() }
+func (f *Fork) Error() string { return ErrFork.Error() + ": " + f.Reason.Error() }
 
-func (f *Fork) Unwrap() error { return f.Reason }
+func (f *Fork) Unwrap() []error { return []error{ErrFork, f.Reason} }
 
 // Follower is how one reader believes one log: each checkpoint continues the last one that it believed, and has the quorum
 // that this reader asks for.
@@ -27,21 +30,31 @@ type Follower struct {
 	Witnesses *WitnessPolicy // nil: no cosignatures are asked for, and no times come of them
 }
 
-// Follow checks a checkpoint note against the last note that was believed; an empty last note is none. Tiles come from
-// src, which is not trusted. Cosignatures made after until do not count: the reader's clock, with slack.
+// Follow checks a checkpoint note against the last note that was believed, which is the reader's own word; an empty note is
+// none, and it passes where none was seen before and no witnesses are asked for. Tiles come from src, which is not trusted.
+// Cosignatures made after until do not count: the reader's clock, with slack.
 //
 // A *[Fork] says that the log contradicts itself; a *[QuorumError] that too few witnesses have seen this checkpoint; any
 // other error that nothing is known. In each case the last note stays the one that is believed.
 func (f Follower) Follow(ctx context.Context, src Source, last, next []byte, until canon.Time) (Cosigned, error) {
 	if len(next) == 0 {
-		return Cosigned{}, errors.New("checkpoint: none came, although the log has shown one before")
+		switch {
+		case len(last) > 0:
+			return Cosigned{}, errors.New("checkpoint: none came, although the log has shown one before")
+		case f.Witnesses != nil:
+			return Cosigned{}, errors.New("checkpoint: none came, and a quorum of witnesses is asked for")
+		}
+		return Cosigned{}, nil
 	}
 	to, err := openAny(next, f.Logs)
 	if err != nil {
 		return Cosigned{}, err
 	}
 	if len(last) > 0 && !bytes.Equal(last, next) {
-		from, err := openAny(last, f.Logs)
+		from, err := ReadCheckpoint(last) // its key may have ended since
+		if err == nil && from.Origin != to.Origin {
+			err = fmt.Errorf("of the log %q", from.Origin)
+		}
 		if err != nil {
 			return Cosigned{}, fmt.Errorf("last checkpoint that was believed: %w", err)
 		}

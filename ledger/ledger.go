@@ -8,5 +8,7 @@
 //
 // Leaves form one append-only tree (RFC 6962 hashes) that is kept and served as C2SP tlog-tiles; its head is signed as a
 // C2SP tlog-checkpoint. [Append] is the whole writer and [Walk] the whole reader; where tiles, blobs and checkpoints
-// come from is a [Source]'s affair. FORMAT.md has every byte.
+// come from is a [Source]'s affair. A log could still show each reader another tree: so readers ask for the cosignatures of
+// witnesses whom they chose ([WitnessPolicy]) and for proof that each checkpoint continues the last ([Follower]).
+// FORMAT.md has every byte.
 package ledger

@@ -17,6 +17,8 @@ const (
 	MaxReason      = 1 << 10  // bytes of its reason
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from
 
+	ClockSlack = 60 // seconds between two honest clocks
+
 	MaxWitnessPolicy = 64 << 10 // bytes of a witness policy
 	MaxWitnesses     = 32       // logs, witnesses, groups of a policy, each
 	MaxAddCheckpoint = 20 << 10 // bytes of a request to a witness: a checkpoint and a proof

@@ -77,3 +77,21 @@ func OpenPromise(e Envelope, key crypto.PublicKey) (Promise, error) {
 	}
 	return p, p.Validate()
 }
+
+// OpenPromiseOf is [OpenPromise] under the promise keys among those of a log.
+func OpenPromiseOf(e Envelope, keys []Key) (p Promise, err error) {
+	err = errors.New("promise: no promise key to check it with")
+	for _, k := range keys {
+		if k.Use != UsePromise {
+			continue
+		}
+		pub, keyErr := k.Public()
+		if keyErr != nil {
+			continue
+		}
+		if p, err = OpenPromise(e, pub); err == nil {
+			return p, nil
+		}
+	}
+	return p, err
+}

@@ -71,7 +71,11 @@ func compareTile(ctx context.Context, src Source, want TileData) error {
 		return fmt.Errorf("%s: %w", want.Path(), err)
 	}
 	if !bytes.Equal(got, want.Data) {
-		return fmt.Errorf("%s: not the hashes of the leaves below it", want.Path())
+		below := ""
+		if want.Level == 0 {
+			below = ", in " + Tile{EntriesLevel, want.Index, want.Width}.Path()
+		}
+		return fmt.Errorf("%s: not the hashes of the leaves below it%s", want.Path(), below)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -107,6 +108,20 @@ func rowLength(level int, size int64) int64 {
 func tileAt(level int, n, size int64) Tile {
 	index := n >> tileHeight
 	return Tile{level, index, int(min(TileWidth, rowLength(level, size)-index<<tileHeight))}
+}
+
+// Tiles yields the tiles that a tree of the given size has: entry bundles, then hash tiles level by level, each level from
+// the left.
+func Tiles(size int64) iter.Seq[Tile] {
+	return func(yield func(Tile) bool) {
+		for level := EntriesLevel; level <= maxTileLevel; level++ {
+			for first := int64(0); first < rowLength(level, size); first += TileWidth {
+				if !yield(tileAt(level, first, size)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // EdgeTiles returns the incomplete tiles of a tree of the given size: all that an append reads.

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -363,7 +364,9 @@ func TestFollow(t *testing.T) {
 		"no tiles":                      {asks, &memory{}, cosigned(trees[5]), cosigned(trees[9]), "no proof that it continues", false},
 		"none":                          {asks, src, cosigned(trees[5]), nil, "none came", false},
 		"of another log":                {asks, src, cosigned(trees[5]), signedBy(t, ledger.Checkpoint{Origin: origin, Tree: trees[9]}, 2), "checkpoint of", false},
-		"last of another log":           {asks, src, signedBy(t, ledger.Checkpoint{Origin: origin, Tree: trees[5]}, 2), cosigned(trees[9]), "last checkpoint that was believed", false},
+		"last of another log":           {asks, src, signedBy(t, ledger.Checkpoint{Origin: "other.example/log", Tree: trees[5]}, 2), cosigned(trees[9]), "last checkpoint that was believed: of the log \"other.example/log\"", false},
+		"none yet":                      {plain, src, nil, nil, "", false},
+		"none yet, a quorum asked for":  {asks, src, nil, nil, "none came, and a quorum of witnesses is asked for", false},
 	} {
 		got, err := x.f.Follow(ctx, x.src, x.last, x.next, start)
 		check(t, name, err, x.want)
@@ -374,8 +377,85 @@ func TestFollow(t *testing.T) {
 		if x.fork && (!slices.Equal(fork.Believed, x.last) || !slices.Equal(fork.Refused, x.next)) {
 			t.Errorf("%s: the fork holds other notes", name)
 		}
-		if err == nil && got.Size == 0 || err != nil && got.Size != 0 {
+		if err == nil && got.Size == 0 && x.next != nil || err != nil && got.Size != 0 {
 			t.Errorf("%s: checkpoint of size %d", name, got.Size)
 		}
+	}
+}
+
+func TestAddCheckpoint(t *testing.T) {
+	src, trees := grown(9)
+	p, err := ledger.ProveConsistency(context.Background(), src, 5, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ledger.AddCheckpoint{Old: 5, Proof: p.Hashes, Note: signedBy(t, ledger.Checkpoint{Origin: origin, Tree: trees[9]}, 1)}
+	got, err := ledger.ParseAddCheckpoint(want.Marshal())
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if c, err := got.OpenFor([]string{logVKey(t, 2), logVKey(t, 1)}); err != nil || c.Size != 9 {
+		t.Errorf("the second of two keys: %+v %v", c, err)
+	}
+	_, err = got.OpenFor([]string{logVKey(t, 2)})
+	check(t, "another key", err, ledger.ErrLogSignature.Error())
+	_, err = got.OpenFor(nil)
+	check(t, "no key", err, ledger.ErrUnknownLog.Error())
+	_, err = got.OpenFor([]string{"x"})
+	check(t, "a key that is none", err, "log key")
+}
+
+func FuzzAddCheckpoint(f *testing.F) {
+	_, trees := grown(9)
+	f.Add(ledger.AddCheckpoint{Old: 5, Proof: []canon.Digest{{1}, {2}}, Note: signedBy(f, ledger.Checkpoint{Origin: origin, Tree: trees[9]}, 1)}.Marshal())
+	f.Add([]byte("old 0\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if a, err := ledger.ParseAddCheckpoint(data); err == nil && string(a.Marshal()) != string(data) {
+			t.Errorf("%q is read as %q", data, a.Marshal())
+		}
+	})
+}
+
+// FuzzCosigned: whatever is read as a policy and a note, a result has a quorum, and an interval that is one.
+func FuzzCosigned(f *testing.F) {
+	_, trees := grown(5)
+	c := ledger.Checkpoint{Origin: origin, Tree: trees[5]}
+	policy := policyText(f, "2")
+	f.Add(policy, signedBy(f, c, 1))
+	f.Add(policy, []byte(string(signedBy(f, c, 1))+cosign(f, c, w0, start)+cosign(f, c, w1, start+9)+cosign(f, c, w2, start+3)))
+	f.Fuzz(func(t *testing.T, text string, data []byte) {
+		p, err := ledger.ParseWitnessPolicy([]byte(text))
+		if err != nil {
+			return
+		}
+		if got, err := p.ReadCosigned(data, always); err == nil && (len(got.By) == 0 || got.From == 0 || got.From > got.Until || got.Until > always.Until) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestWitnessTerms(t *testing.T) {
+	_, trees := grown(5)
+	c := ledger.Checkpoint{Origin: origin, Tree: trees[5]}
+	data := []byte(string(signedBy(t, c, 1)) + cosign(t, c, w0, start+10) + cosign(t, c, w1, start+20))
+	logs := []string{logVKey(t, 1)}
+	text := policyText(t, "2")
+	for name, x := range map[string]struct {
+		terms []ledger.WitnessTerm
+		now   canon.Time
+		want  string
+	}{
+		"no end":                  {[]ledger.WitnessTerm{{From: start, Policy: text}}, 0, ""},
+		"the second of two":       {[]ledger.WitnessTerm{{From: start, Until: start + 15, Policy: text}, {From: start + 1, Policy: text}}, 0, ""},
+		"one in each":             {[]ledger.WitnessTerm{{From: start, Until: start + 15, Policy: text}, {From: start + 16, Policy: text}}, 0, "cosigned by w1; w0 cosigned at"},
+		"by now":                  {[]ledger.WitnessTerm{{From: start, Policy: text}}, start + 20, ""},
+		"a second in the future":  {[]ledger.WitnessTerm{{From: start, Policy: text}}, start + 19, "w1 cosigned at"},
+		"none":                    {nil, 0, "no witnesses to check it with"},
+		"no start":                {[]ledger.WitnessTerm{{Policy: text}}, 0, "no start of validity"},
+		"ends before it begins":   {[]ledger.WitnessTerm{{From: start, Until: start - 1, Policy: text}}, 0, "before it begins"},
+		"a policy that is no one": {[]ledger.WitnessTerm{{From: start, Policy: "x"}}, 0, "witness policy: line 1"},
+	} {
+		_, err := ledger.OpenInTerms(x.terms, data, logs, x.now)
+		check(t, name, err, x.want)
 	}
 }

@@ -64,6 +64,7 @@ var rooms = []struct {
 	{"sevsnp", []Class{CPU}},
 	{"statement", []Class{Statement}},
 	{"tdx", []Class{CPU}},
+	{"time", []Class{Node}},
 	{"tpm", []Class{TPM}},
 }
 

@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"github.com/assay-network/assay/attest/claim"
 )
 
 // Explain says in plain sentences what the policy asks.
@@ -106,4 +108,27 @@ func (p *Policy) Uncovered() (open []string) {
 		}
 	}
 	return open
+}
+
+// Line is one line of a policy: its label, as reasons name it, and what it asks.
+type Line struct {
+	Label string `json:"label"` // require[7] sevsnp.tcb
+	Text  string `json:"text"`
+}
+
+// Lines returns the lines that read a claim of a subject, in their order: rules of require that speak of it, and lines of
+// refuse that name it. A rule that reads a claim which rests on this one is not among them.
+func (p *Policy) Lines(id, subject string) (require, refuse []Line) {
+	class := Class(claim.Class(subject))
+	for i := range p.program.rules {
+		if r := &p.program.rules[i]; r.of.covers(class) && matches(r.claim, id) {
+			require = append(require, Line{r.label, r.sentence()})
+		}
+	}
+	for _, r := range p.program.refuse {
+		if matches(r.pattern, id) {
+			refuse = append(refuse, Line{r.label, r.pattern + " must not be contradicted"})
+		}
+	}
+	return require, refuse
 }

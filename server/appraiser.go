@@ -176,6 +176,9 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 	for _, i := range got.items {
 		c.Collateral = with(c.Collateral, i.Given())
 	}
+	if c.Collateral, err = s.withNewest(ctx, c.Collateral); err != nil {
+		return j, err
+	}
 	c.Expect.Challenge = &t.challenge
 	enrolled, err := s.devices(ctx, `node = $1`, t.node)
 	if err != nil {

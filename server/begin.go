@@ -139,6 +139,11 @@ func (s *Server) logGiven(ctx context.Context, fresh bool) error {
 		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
 			return err
 		}
+		for _, item := range s.given.collateral {
+			if err := tx.noteIssue(ctx, item, at); err != nil {
+				return err
+			}
+		}
 		tx.PutBlob(s.given.roots.Marshal())
 		before, err := readGiven(ctx, tx)
 		if err != nil {

@@ -44,6 +44,9 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 		if err := s.admit(ctx, tx, node, now); err != nil {
 			return err
 		}
+		if published.Note != nil { // for auditors, who ask whether the log ever was what it says
+			tx.PutBlob(published.Note)
+		}
 		n := ch.Digest()
 		digest := tx.PutBlob(body)
 		_, err := tx.SQL.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires) VALUES ($1, $2, $3, $4)`, n[:], node, digest[:], int64(ch.Expires))

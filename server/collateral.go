@@ -18,8 +18,8 @@ import (
 )
 
 // Where the operator wants it, what vendors publish is fetched before evidence is judged, each node on its own budget. A
-// submission waits for it as long as asking again may help, and at most CollateralWait after it was taken; then it is
-// judged with what there is. So it is judged once: a verdict that an item came too late for stands, and the node's next
+// submission waits for it as long as asking again may help, and at most CollateralWait after it was taken and not past the
+// end of its challenge; then it is judged with what there is. So it is judged once: a verdict that an item came too late for stands, and the node's next
 // evidence is judged with it.
 //
 // What was fetched is kept in the data folder, and an entry of the log says so before any appraisal uses it.
@@ -98,7 +98,7 @@ func (s *Server) fetchOne(ctx context.Context, evidence canon.Digest) (f fetched
 	}
 	c := s.fetcher.Collect(ctx, t.node, func(have []attest.Collateral) []attest.Need { return s.wanted(t, have) })
 	f.items = c.Items
-	last := t.received + seconds(CollateralWait)
+	last := min(t.received+seconds(CollateralWait), t.challenge.Expires) // later, no auditor could tell when it was judged
 	if retry := c.Retry(); retry != 0 && s.time() < last {
 		f.wait = min(max(retry, s.time()+1), last)
 	}
@@ -141,6 +141,9 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 		for n, i := range items {
 			if n > 0 && items[n-1].Record == i.Record {
 				continue
+			}
+			if err := tx.noteIssue(ctx, i.Given(), s.time()); err != nil {
+				return err
 			}
 			record, err := canon.Marshal(i.Record)
 			if err != nil {

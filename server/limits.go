@@ -29,7 +29,7 @@ const (
 	RetryAppraisal  = 10 * time.Second       // after an appraisal that could not be stored
 	WitnessTimeout  = 5 * time.Second        // one round of asking witnesses
 	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
-	ClockSlack      = time.Minute            // between this clock and that of a cosignature
+	CheckpointLife  = 30 * time.Second       // after which witnesses cosign a checkpoint once more, though nothing is new
 	StallGrace      = 15 * time.Minute       // for which published verdicts stand while nothing can be published
 	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired
 	GarbageAge      = 24 * time.Hour         // for which a part that nothing needs any more is kept

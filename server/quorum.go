@@ -52,13 +52,13 @@ func (w *Witnesses) Close() { w.http.CloseIdleConnections() }
 
 // Has reports whether a note of the log bears a quorum.
 func (w *Witnesses) Has(note []byte) bool {
-	_, err := w.policy.ReadCosigned(note, ledger.Period{Until: canon.At(w.now()) + seconds(ClockSlack)})
+	_, err := w.policy.ReadCosigned(note, ledger.Period{Until: canon.At(w.now()) + ledger.ClockSlack})
 	return err == nil
 }
 
 // Cosign asks all witnesses at once and returns the note with the cosignatures of a quorum, in the order of the policy.
 // When there is a quorum, those that have not answered get WitnessLinger more. Cosignatures whose time is more than
-// ClockSlack from this machine's clock do not count, so that a clock that is wrong, here or there, stops publishing
+// [ledger.ClockSlack] from this machine's clock do not count, so that a clock that is wrong, here or there, stops publishing
 // instead of going into the log. Without a quorum: an error that wraps a *[ledger.QuorumError] and says what each of the
 // others answered. src has the tiles of the checkpoint's tree.
 func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Checkpoint, signed []byte) ([]byte, error) {
@@ -81,7 +81,7 @@ func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Chec
 	cosigned := func() ([]byte, error) {
 		note := []byte(string(signed) + strings.Join(lines, ""))
 		now := canon.At(w.now())
-		_, err := w.policy.ReadCosigned(note, ledger.Period{From: now - seconds(ClockSlack), Until: now + seconds(ClockSlack)})
+		_, err := w.policy.ReadCosigned(note, ledger.Period{From: now - ledger.ClockSlack, Until: now + ledger.ClockSlack})
 		return note, err
 	}
 	var enough <-chan time.Time

@@ -282,7 +282,7 @@ func TestQuorumCountsGoodCosignaturesOnly(t *testing.T) {
 func TestT13QuorumAndClocks(t *testing.T) {
 	w := newWitnessed(t, "", 2, 3)
 	w.only(0, 1)
-	slack := int64(server.ClockSlack / time.Second)
+	slack := int64(ledger.ClockSlack)
 	try := func(ahead int64, want string) {
 		t.Helper()
 		w.append()

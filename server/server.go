@@ -97,7 +97,7 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if s.given, err = settings.read(); err != nil {
 		return nil, err
 	}
-	if s.build, err = thisBuild(); err != nil {
+	if s.build, err = ThisBuild(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(settings.Data, 0o700); err != nil {
@@ -161,6 +161,18 @@ func (s *Server) Keyset() ledger.Keyset { return s.keyset }
 // NewAdminToken returns the admin token that this start made, or nothing. It is kept nowhere: who loses it makes
 // another with [Settings.RenewAdminToken].
 func (s *Server) NewAdminToken() string { return s.newAdmin }
+
+// Witnesses returns the names of those who are asked to cosign, as the policy has them.
+func (s *Server) Witnesses() []string {
+	if s.witnesses == nil {
+		return nil
+	}
+	var names []string
+	for _, w := range s.witnesses.policy.Witnesses() {
+		names = append(names, w.Name)
+	}
+	return names
+}
 
 // VendorRoots reports whether evidence is judged under the vendors' pinned roots.
 func (s *Server) VendorRoots() bool { return s.given.roots.Digest() == verifier.VendorRoots().Digest() }
@@ -327,8 +339,8 @@ func (o *oneAtATime) Read(b []byte) (int, error) {
 	return o.r.Read(b)
 }
 
-// thisBuild names the running executable.
-func thisBuild() (policy.Build, error) {
+// ThisBuild names the running executable.
+func ThisBuild() (policy.Build, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return policy.Build{}, fmt.Errorf("name this build: %w", err)

@@ -108,8 +108,9 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 }
 
 // Publish signs the tree as it is, has it cosigned, and stores the checkpoint; without a quorum of witnesses it stores
-// nothing (nil witnesses: none are asked for). It reports whether there was something new: a tree that grew, or a
-// checkpoint that was published before there were witnesses. A checkpoint that another process stored meanwhile wins if it
+// nothing (nil witnesses: none are asked for). It reports whether there was something new: a tree that grew, a checkpoint
+// that was published before there were witnesses, or one that is CheckpointLife old: challenges name the newest, and
+// auditors count a machine's time from when it was cosigned. A checkpoint that another process stored meanwhile wins if it
 // is larger, and a key never signs a tree that does not continue the last one published. Signing and asking happen outside
 // the transaction: who dies between the two has published nothing, and asks again.
 func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses) (bool, error) {
@@ -126,7 +127,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 		if tree.Size == 0 {
 			return false, nil
 		}
-	case tree.Size == last.Size && (witnesses == nil || witnesses.Has(last.Note)):
+	case tree.Size == last.Size && (witnesses == nil || now < last.Time+seconds(CheckpointLife) && witnesses.Has(last.Note)):
 		return false, nil
 	default:
 		proof, err := ledger.ProveConsistency(ctx, s.Source(), last.Size, tree.Size)
@@ -147,6 +148,10 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 			return fail(err)
 		}
 	}
+	query := `INSERT INTO checkpoint(size, note, time) VALUES ($1, $2, $3) ON CONFLICT (size) DO UPDATE SET note = excluded.note, time = excluded.time`
+	if witnesses != nil && tree.Size == last.Size && witnesses.Has(last.Note) { // the first note stays: it says by when the tree stood
+		query = `UPDATE checkpoint SET renewed = $2, renewed_time = $3 WHERE size = $1`
+	}
 	stored := false
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		stored = false
@@ -160,9 +165,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 		if newest > tree.Size || newest == tree.Size && newest != last.Size {
 			return nil
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO checkpoint(size, note, time) VALUES ($1, $2, $3)
-			ON CONFLICT (size) DO UPDATE SET note = excluded.note, time = excluded.time`, tree.Size, string(signed), int64(now))
-		if err != nil {
+		if _, err := tx.ExecContext(ctx, query, tree.Size, string(signed), int64(now)); err != nil {
 			return fmt.Errorf("store the checkpoint: %w", err)
 		}
 		stored = true
@@ -186,7 +189,7 @@ type Published struct {
 func (s *Store) Published(ctx context.Context) (Published, error) {
 	var text string
 	var at int64
-	err := s.db.Reader().QueryRowContext(ctx, `SELECT note, time FROM checkpoint ORDER BY size DESC LIMIT 1`).Scan(&text, &at)
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(renewed, note), COALESCE(renewed_time, time) FROM checkpoint ORDER BY size DESC LIMIT 1`).Scan(&text, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Published{}, fmt.Errorf("no checkpoint yet: %w", fs.ErrNotExist)
 	}

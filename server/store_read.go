@@ -17,9 +17,30 @@ func (s *Store) Source() ledger.Source { return source{s} }
 
 type source struct{ store *Store }
 
+var _ ledger.Keeper = source{}
+
 func (src source) Checkpoint(ctx context.Context) ([]byte, error) {
 	p, err := src.store.Published(ctx)
 	return p.Note, err
+}
+
+// Around returns kept checkpoints; see [ledger.Keeper].
+func (src source) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+	one := func(query string) ([]byte, error) {
+		var text string
+		err := src.store.db.Reader().QueryRowContext(ctx, query, index).Scan(&text)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the checkpoints around entry %d: %w", index, err)
+		}
+		return []byte(text), nil
+	}
+	if before, err = one(`SELECT note FROM checkpoint WHERE size <= $1 ORDER BY size DESC LIMIT 1`); err == nil {
+		after, err = one(`SELECT note FROM checkpoint WHERE size > $1 ORDER BY size LIMIT 1`)
+	}
+	return before, after, err
 }
 
 func (src source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {

@@ -262,7 +262,7 @@ func TestAgentOnBareMetal(t *testing.T) {
 	must(t, err)
 	token, err := client.ParseToken(issued.Token)
 	must(t, err)
-	joined, err := agent.Join(t.Context(), admin, token)
+	joined, err := agent.Join(t.Context(), admin, token, "")
 	must(t, err)
 	member, err := client.New(client.Config{URL: s.Origin(), Credential: joined.Credential})
 	must(t, err)

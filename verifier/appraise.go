@@ -29,7 +29,7 @@ const (
 // It does not decide whether a challenge is still open or was used before: whoever issued it knows. It takes reference
 // values, expectations and the time from the caller, who must not take them from the provider.
 func Appraise(o *Opened, c attest.Case) Appraisal {
-	a := Appraisal{Type: AppraisalType, Rules: roomRules(), AsOf: c.At, Claims: claim.Set{}, Needs: []attest.Need{}}
+	a := Appraisal{Type: AppraisalType, Rules: Rooms(), AsOf: c.At, Claims: claim.Set{}, Needs: []attest.Need{}}
 	lists := digestsOf(c.References)
 	a.Inputs = inputs(o, c, lists)
 	if o.fault != nil {

@@ -248,7 +248,7 @@ func TestEARSpeaksOfEveryClaim(t *testing.T) {
 		"nvidia.driver-rim", "nvidia.firmware", "nvidia.mode", "nvidia.vbios-rim", "set.count",
 		"sevsnp.committed-tcb", "sevsnp.host-data", "sevsnp.id-block", "sevsnp.launch-tcb", "sevsnp.measurement", "sevsnp.mitigations",
 		"sevsnp.platform-info", "sevsnp.product", "sevsnp.tcb", "sevsnp.vmpl",
-		"tdx.advisories", "tdx.collateral", "tdx.measurement", "tdx.mr-config", "tdx.tcb-date", "tdx.xfam",
+		"tdx.advisories", "tdx.collateral", "tdx.measurement", "tdx.mr-config", "tdx.tcb-date", "tdx.xfam", "time.bounds",
 		"tpm.clock", "tpm.ek-encoding", "tpm.firmware", "tpm.selection",
 	}
 	all, _ := minted(t)

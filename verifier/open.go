@@ -323,6 +323,14 @@ func (o *Opened) Components() []attest.Component {
 	return cs
 }
 
+// Subjects returns the subjects of the components' claims, in the order of [Opened.Components].
+func (o *Opened) Subjects() (subjects []string) {
+	for _, c := range o.components {
+		subjects = append(subjects, c.subject)
+	}
+	return subjects
+}
+
 // SignedBySession reports whether the session key that the bundle names signed it. That evidence covers this key, only an
 // appraisal shows.
 func (o *Opened) SignedBySession() bool { return o.signed }

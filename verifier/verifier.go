@@ -89,6 +89,7 @@ var rooms = map[string]room{
 	nvidia.MediaTypeSwitch: {"nvidia", attest.ClassSwitch, nvidia.Appraise, nvidia.Needs},
 }
 
-func roomRules() []RoomRules {
+// Rooms returns the rules of this build's rooms, as its appraisals name them.
+func Rooms() []RoomRules {
 	return []RoomRules{{"azure", azure.Rules}, {"eventlog", eventlog.Rules}, {"gcp", gcp.Rules}, {"nvidia", nvidia.Rules}, {"sevsnp", sevsnp.Rules}, {"tdx", tdx.Rules}, {"tpm", tpm.Rules}, {"verifier", Rules}}
 }

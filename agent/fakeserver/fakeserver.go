@@ -37,6 +37,7 @@ type Server struct {
 	Life    time.Duration                     // of a challenge
 	Refuse  func(path string) *client.Problem // if set, asked before each request; nil lets it through
 	Alter   func(answer any)                  // if set, given each answer before it is sent, as a pointer
+	Cosign  func(ledger.Checkpoint) string    // if set, asked for the signature lines of witnesses below each checkpoint
 	Bundles []attest.Bundle                   // all that was taken, in order
 	Lose    bool                              // evidence that is promised does not enter the log
 	Heads   func(map[string]ledger.Tail)      // if set, changes the streams that heads entries commit to
@@ -198,8 +199,12 @@ func (s *Server) draw() [32]byte {
 }
 
 func (s *Server) checkpoint() string {
-	n, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: s.signer.Name(), Tree: s.edge.Tree()}, s.signer)
+	c := ledger.Checkpoint{Origin: s.signer.Name(), Tree: s.edge.Tree()}
+	n, err := ledger.SignCheckpoint(c, s.signer)
 	must(err)
+	if s.Cosign != nil {
+		return string(n) + s.Cosign(c)
+	}
 	return string(n)
 }
 

@@ -204,15 +204,15 @@ func Parse(raw []byte) (attest.Unverified[Report], error) {
 	if r.SignatureAlgo != sigECDSAP384 {
 		return none, fmt.Errorf("parse SNP report: offset 0x034: SIGNATURE_ALGO %d, want %d (ECDSA P-384 with SHA-384)", r.SignatureAlgo, sigECDSAP384)
 	}
-	for i, b := range raw[signedSize+2*scalarSize:] {
+	for i, b := range raw[SignedSize+2*scalarSize:] {
 		if b != 0 {
-			return none, fmt.Errorf("parse SNP report: offset 0x%03x: byte behind the signature is 0x%02x, want 0", signedSize+2*scalarSize+i, b)
+			return none, fmt.Errorf("parse SNP report: offset 0x%03x: byte behind the signature is 0x%02x, want 0", SignedSize+2*scalarSize+i, b)
 		}
 	}
 	if r.Version >= 3 && r.Family == 0 && r.Model == 0 && r.Stepping == 0 {
 		return none, fmt.Errorf("parse SNP report: offset 0x188: version %d with no CPUID family, model and stepping", r.Version)
 	}
-	return attest.NewUnverified(r, raw[:signedSize], raw[signedSize:]), nil
+	return attest.NewUnverified(r, raw[:SignedSize], raw[SignedSize:]), nil
 }
 
 // Encode writes the report as the firmware does. What [Parse] read is written back byte for byte where no reserved bit
@@ -233,7 +233,7 @@ func (r Report) Encode() []byte {
 // reservedBits names every bit set in the signed part that the report's version and product line reserve.
 func reservedBits(signed []byte, r Report, line Line) (faults []string) {
 	for _, f := range layout {
-		if f.offset >= signedSize || f.at != nil && f.since <= r.Version {
+		if f.offset >= SignedSize || f.at != nil && f.since <= r.Version {
 			continue
 		}
 		for i, b := range signed[f.offset : f.offset+f.size] {

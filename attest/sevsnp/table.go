@@ -10,11 +10,11 @@ import (
 	"github.com/assay-network/assay/attest"
 )
 
-// guidSize and entrySize are of the certificate table that a host hands out with an extended report (GHCB specification
+// GUIDSize and entrySize are of the certificate table that a host hands out with an extended report (GHCB specification
 // 56421, section 4.1.8.1: a GUID, an offset and a length, ended by an entry of zeros).
 const (
-	guidSize  = 16
-	entrySize = guidSize + 8
+	GUIDSize  = 16
+	entrySize = GUIDSize + 8
 )
 
 // ParseTable reads a certificate table and returns the certificates (DER) in its order. GUIDs are not looked at: what a
@@ -28,7 +28,7 @@ func ParseTable(table []byte) (certs [][]byte, err error) {
 			return nil, fmt.Errorf("certificate table: offset 0x%x: no ending entry of zeros", at)
 		}
 		entry := table[at : at+entrySize]
-		offset, length := uint64(le.Uint32(entry[guidSize:])), uint64(le.Uint32(entry[guidSize+4:]))
+		offset, length := uint64(le.Uint32(entry[GUIDSize:])), uint64(le.Uint32(entry[GUIDSize+4:]))
 		if [entrySize]byte(entry) == [entrySize]byte{} {
 			return certs, nil
 		}
@@ -51,8 +51,8 @@ func EncodeTable(certs [][]byte) []byte {
 	table := make([]byte, at)
 	for i, c := range certs {
 		entry := table[i*entrySize:]
-		le.PutUint32(entry[guidSize:], uint32(at))
-		le.PutUint32(entry[guidSize+4:], uint32(len(c)))
+		le.PutUint32(entry[GUIDSize:], uint32(at))
+		le.PutUint32(entry[GUIDSize+4:], uint32(len(c)))
 		table, at = append(table, c...), at+len(c)
 	}
 	return table

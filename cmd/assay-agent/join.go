@@ -9,6 +9,8 @@ import (
 
 	"github.com/assay-network/assay/agent"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/ledger"
 )
 
 func joinCommand() *cobra.Command {
@@ -22,6 +24,7 @@ Prints the id of the new node.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	state := stateFlag(c)
+	witnesses := c.Flags().String("witnesses", "", "witness policy `FILE` (C2SP tlog-policy): believe no checkpoint without its quorum (default: ask for none)")
 	text := c.Flags().String("token", "", "one-time token, as the operator of the verifier gave it (required)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		token, err := client.ParseToken(*text)
@@ -42,7 +45,13 @@ Prints the id of the new node.`,
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		node, err := agent.Join(c.Context(), server, token)
+		var policy []byte
+		if *witnesses != "" {
+			if policy, err = files.Bounded(*witnesses, ledger.MaxWitnessPolicy); err != nil {
+				return err
+			}
+		}
+		node, err := agent.Join(c.Context(), server, token, string(policy))
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ var chapters = []chapter{
 	{"Providers join, are accepted and refused", (*demo).providers},
 	{"A machine with a TPM and no more", (*demo).bareMetal},
 	{"A machine with eight GPUs and four switches", (*demo).confidentialGPUs},
+	{"Witnesses hold a log to its word", (*demo).witnessing},
 	{"The auditor recomputes everything", (*demo).audit},
 }
 

@@ -281,7 +281,7 @@ func (d *demo) enter(ctx context.Context, s *server.Server, now func() time.Time
 	if err != nil {
 		return nil, nil, err
 	}
-	node, err := agent.Join(ctx, nobody, token)
+	node, err := agent.Join(ctx, nobody, token, "")
 	if err != nil {
 		return nil, nil, err
 	}

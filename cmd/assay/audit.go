@@ -10,14 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
-	"github.com/assay-network/assay/internal/inputs"
-	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/server"
 )
 
@@ -41,20 +41,27 @@ func (a *app) auditCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	trust.AddCommand(a.auditTrustInitCommand())
-	cmd.AddCommand(a.auditExportCommand(), a.auditReplayCommand(), trust)
+	cmd.AddCommand(a.auditPullCommand(), a.auditMergeCommand(), a.auditExportCommand(), a.auditReplayCommand(), trust)
+	cmd.AddCommand(a.auditPopulationCommand(), a.auditSampleCommand(), a.auditChallengeCommand(), a.auditDiffCommand(), a.auditExplainCommand(), a.auditPaperCommand())
 	return cmd
 }
 
 func (a *app) auditExportCommand() *cobra.Command {
 	var data, database, out string
+	var scope scopeArgs
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write a server's log, with every input of every verdict, into one file",
 		Long: `Write a server's log, with every input of every verdict, into one file.
 
 It reads the server's own database, while the server runs or not. Equal logs give
-equal files. The file holds evidence: it is for the log's parties and auditors.`,
+equal files. The file holds evidence: it is for the log's parties and auditors.
+
+With --node, --from, --to or --verdict the file is for somebody who is to see a part:
+it has every leaf of the log, but opens only the matching evidence, what was made of
+it, and what that rests on. A replay of it says what it covers.`,
 		Example: `  assay audit export --data /var/lib/assay --out log.tar
+  assay audit export --data /var/lib/assay --node node-7 --from 2026-02-01T00:00:00Z --out part.tar
   assay audit export --database postgres://assay@db/assay | ssh auditor 'cat > log.tar'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -64,17 +71,50 @@ equal files. The file holds evidence: it is for the log's parties and auditors.`
 			case database == "":
 				database = "sqlite:" + filepath.Join(data, "assay.db")
 			}
-			return a.auditExport(c.Context(), database, out)
+			return a.auditExport(c.Context(), database, out, scope)
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&data, "data", "", "data `FOLDER` of the server")
 	fl.StringVar(&database, "database", "", "`URL`: sqlite:PATH or postgres://...")
 	fl.StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
+	fl.StringArrayVar(&scope.nodes, "node", nil, "`ID` of a node whose evidence is exported; may be repeated")
+	fl.StringVar(&scope.from, "from", "", "evidence from this entry or instant on: `INDEX|TIME`")
+	fl.StringVar(&scope.to, "to", "", "evidence before this entry, or until this instant: `INDEX|TIME`")
+	fl.StringVar(&scope.verdict, "verdict", "", "evidence with such a verdict: `accept|reject|undecided`")
 	return cmd
 }
 
-func (a *app) auditExport(ctx context.Context, database, out string) (err error) {
+// scopeArgs are the flags that make an export one of a part.
+type scopeArgs struct {
+	nodes             []string
+	from, to, verdict string
+}
+
+func (s scopeArgs) criteria() (c audit.Criteria, whole bool, err error) {
+	c = audit.Criteria{Nodes: s.nodes, Verdict: s.verdict}
+	for _, bound := range []struct {
+		flag, text string
+		index      *int64
+		time       *canon.Time
+	}{{"from", s.from, &c.FromIndex, &c.FromTime}, {"to", s.to, &c.ToIndex, &c.ToTime}} {
+		if bound.text == "" {
+			continue
+		}
+		if n, err := strconv.ParseInt(bound.text, 10, 64); err == nil {
+			*bound.index = n
+		} else if *bound.time, err = canon.ParseTime(bound.text); err != nil {
+			return c, false, fmt.Errorf("--%s %q: want the index of an entry, or an instant such as 2026-02-01T00:00:00Z", bound.flag, bound.text)
+		}
+	}
+	return c, len(s.nodes) == 0 && s.from == "" && s.to == "" && s.verdict == "", c.Check()
+}
+
+func (a *app) auditExport(ctx context.Context, database, out string, scope scopeArgs) (err error) {
+	criteria, whole, err := scope.criteria()
+	if err != nil {
+		return err
+	}
 	if path, ok := strings.CutPrefix(database, "sqlite:"); ok { // opening would make the file
 		if _, err := os.Stat(path); err != nil {
 			return err
@@ -85,7 +125,13 @@ func (a *app) auditExport(ctx context.Context, database, out string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return a.writeOut(out, func(w io.Writer) error { return audit.Export(ctx, store.Source(), w) })
+	return a.writeOut(out, func(w io.Writer) error {
+		if whole {
+			return audit.Export(ctx, store.Source(), w)
+		}
+		_, err := audit.ExportScope(ctx, store.Source(), criteria, w)
+		return err
+	})
 }
 
 // neverRandom is the randomness of a store that writes no entries.
@@ -130,11 +176,22 @@ those of the trust file, 1 something is missing, false or differs, 2 usage or co
 not run, 3 equal, but without a trust file nobody vouches for the keys, or a promise
 is not due yet.
 
+With --as-of everything is judged once more as of another time, with the collateral
+of --known: accepts that no longer hold are listed, with the rule, the item that does
+it, and since when. Lapsed is what time alone ended; tainted is what something newly
+known speaks against. Then exit code 1 also says that something is tainted, 3 that
+something has lapsed.
+
+With --state the keys are those of an earlier run, and a log that does not go on from
+the checkpoint that was believed is refused: both notes are kept beside the state, as
+FILE.believed.note and FILE.refused.note.
+
 A promise is what a submitter was given for its evidence. It is kept if its entry
 stands in the log, and withheld if it does not though the log has an entry made
 after publish-by, by the server's own clock.`,
 		Example: `  assay audit replay log.tar --trust trust.yaml
-  assay audit replay log.tar --trust trust.yaml --promise promise.json -o json`,
+  assay audit replay log.tar --trust trust.yaml --promise promise.json -o json
+  assay audit replay log.tar --trust trust.yaml --as-of now --known ~/.cache/assay/collateral`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.auditReplay(c.Context(), args[0], r) },
 	}
@@ -142,15 +199,21 @@ after publish-by, by the server's own clock.`,
 	fl.StringVar(&r.trust, "trust", "", "trust `FILE` of audit trust init")
 	fl.StringArrayVar(&r.promises, "promise", nil, "`FILE` of a promise that must have been kept; may be repeated")
 	fl.StringVarP(&r.output, "output", "o", "text", "text, or json")
+	fl.StringVar(&r.state, "state", "", "`FILE` of what was believed of this log: read if it is there, and written after an equal replay")
+	fl.StringVar(&r.asOf, "as-of", "", "judge everything once more as of this instant: `TIME|now`")
+	fl.StringVar(&r.known, "known", "", "with the collateral of the log until an instant, or with more from a store or a set: `TIME|now|FOLDER|FILE`")
+	fl.StringVar(&r.span, "range", "", "recompute only verdicts on the evidence of entries `FROM:TO`; all else is checked as ever")
+	fl.StringVar(&r.key, "key", "", "sign the report with the auditor's private key in this `FILE` (PEM); -o json then gives the envelope")
 	fl.IntVar(&r.workers, "workers", runtime.NumCPU(), "`N` appraisals at a time; the report does not depend on it")
 	return cmd
 }
 
 type replayArgs struct {
-	trust    string
-	promises []string
-	output   string
-	workers  int
+	span, key, state, asOf, known string
+	trust                         string
+	promises                      []string
+	output                        string
+	workers                       int
 }
 
 func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) error {
@@ -162,99 +225,90 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return fmt.Errorf("output %q: want text or json", args.output)
 	case args.workers < 1 || args.workers > audit.MaxWorkers:
 		return fmt.Errorf("workers %d: want 1 to %d", args.workers, audit.MaxWorkers)
+	case args.key != "" && args.output != "json":
+		return errors.New("--key signs the report as JSON: want -o json with it")
 	case len(args.promises) > audit.MaxPromises:
 		return fmt.Errorf("%d promises, at most %d", len(args.promises), audit.MaxPromises)
 	}
-	var trust *audit.Trust
-	if args.trust != "" {
-		data, err := inputs.File(args.trust, maxTrustFile)
-		if err != nil {
-			return err
-		}
-		t, err := audit.ParseTrust(args.trust, data)
-		if err != nil {
-			return err
-		}
-		trust = &t
+	trust, err := readTrust(args.trust)
+	if err != nil {
+		return err
 	}
 	o := audit.Options{Workers: args.workers, Progress: a.progress()}
-	for _, file := range args.promises {
-		data, err := inputs.File(file, ledger.MaxEnvelope)
-		if err != nil {
-			return err
-		}
-		o.Promises = append(o.Promises, audit.GivenPromise{Name: file, Data: data})
+	if o.Promises, err = readPromises(args.promises); err != nil {
+		return err
+	}
+	if o.Range, err = parseRange(args.span); err != nil {
+		return err
+	}
+	if o.Now, err = a.parseNow(args.asOf, args.known); err != nil {
+		return err
+	}
+	state, err := readState(args.state, trust)
+	if err != nil {
+		return err
+	}
+	if state.Type != "" {
+		trust = &state.Trust
 	}
 	report, err := replayPath(ctx, name, trust, o)
 	if err != nil {
 		return err
 	}
-	if args.output == "json" {
-		data, err := report.Canonical()
-		if err != nil {
+	if err := a.printReport(report, args.output, args.key); err != nil {
+		return err
+	}
+	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
+		if err := a.keepState(ctx, args.state, state, *trust, name); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "%s\n", indent(data))
-	} else {
-		fmt.Fprint(a.stdout, report.Text())
 	}
 	if trust == nil && !a.quiet {
 		a.say("hint: to know whose log this is, make a trust file: assay audit trust init URL URL")
 	}
-	if code := report.Outcome.ExitCode(); code != exitAccept {
+	if code := report.ExitCode(); code != exitAccept {
 		return outcome(code)
 	}
 	return nil
 }
 
 func replayPath(ctx context.Context, name string, trust *audit.Trust, o audit.Options) (audit.Report, error) {
-	f, err := os.Open(name)
+	f, info, err := openLogFile(name)
 	if err != nil {
 		return audit.Report{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return audit.Report{}, err
-	case info.IsDir():
+	if info.IsDir() {
 		return audit.Replay(ctx, audit.Directory(os.DirFS(name)), trust, o)
-	case !info.Mode().IsRegular():
-		return audit.Report{}, fmt.Errorf("%s: a replay reads here and there, so it wants a plain file or a folder", name)
 	}
 	return audit.ReplayFile(ctx, f, info.Size(), trust, o)
 }
 
-// progress returns what draws a line of progress, or nil where stderr is no terminal.
-func (a *app) progress() func(stage string, done, total int64) {
-	f, ok := a.stderr.(*os.File)
-	if !ok || a.quiet {
-		return nil
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
-	}
-	return func(stage string, done, total int64) {
-		fmt.Fprintf(f, "\r%-10s %d of %d\x1b[K", stage, done, total)
-		if done == total {
-			fmt.Fprint(f, "\r\x1b[K")
-		}
-	}
-}
-
 func (a *app) auditTrustInitCommand() *cobra.Command {
-	var out string
+	var out, state string
 	cmd := &cobra.Command{
 		Use:   "init URL URL...",
 		Short: "Make a trust file of keys that at least two sources tell alike",
 		Long: `Make a trust file of keys that at least two sources tell alike.
 
 A source is the server itself or a mirror of its keys that somebody else runs. Two
-addresses of one machine are one source; that is for you to see to.`,
-		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml`,
-		Args:    cobra.MinimumNArgs(2),
-		RunE:    func(c *cobra.Command, args []string) error { return a.auditTrustInit(c.Context(), args, out) },
+addresses of one machine are one source; that is for you to see to. The state of an
+earlier replay needs no second source: what it holds was believed before.`,
+		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml
+  assay audit trust init --state assay.state --out trust.yaml`,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case state != "" && len(args) > 0:
+				return errors.New("want URLs, or --state")
+			case state != "":
+				return a.auditTrustOfState(state, out)
+			case len(args) < 2:
+				return errors.New("want at least two URLs, or --state FILE")
+			}
+			return a.auditTrustInit(c.Context(), args, out)
+		},
 	}
+	cmd.Flags().StringVar(&state, "state", "", "state `FILE` of an earlier audit replay")
 	cmd.Flags().StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
 	return cmd
 }

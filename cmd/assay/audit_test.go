@@ -139,7 +139,7 @@ func TestAudit(t *testing.T) {
 		{"export of nothing", []string{"audit", "export", "--data", at("nowhere")}, 2, "", "no such file"},
 		{"export of two", []string{"audit", "export", "--data", dir, "--database", "sqlite:x"}, 2, "", "want one of --data"},
 		{"trust", []string{"audit", "trust", "init", one, two, "--out", at("trust.yaml")}, 0, "", ""},
-		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "requires at least 2 arg"},
+		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "want at least two URLs"},
 		{"trust of one source twice", []string{"audit", "trust", "init", one, one + "/"}, 2, "", "is named twice"},
 		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: log key of " + one},
 		{"trust in a forger", []string{"audit", "trust", "init", forger, serveKeys(t, "forger"), "--out", at("forger.yaml")}, 0, "", ""},
@@ -186,9 +186,14 @@ func TestAudit(t *testing.T) {
 
 // TestAuditRefusesGODEBUG: settings that change what signatures Go accepts would change a replay.
 func TestAuditRefusesGODEBUG(t *testing.T) {
-	var words bytes.Buffer
-	a := &app{stdout: io.Discard, stderr: &words, getenv: func(string) string { return "x509negativeserial=1" }}
-	if code := a.run(t.Context(), []string{"audit", "replay", "log.tar"}); code != 2 || !strings.Contains(words.String(), "GODEBUG") {
-		t.Errorf("exit code %d: %s", code, words.String())
+	for _, args := range [][]string{
+		{"replay", "log.tar"}, {"population", "log.tar"}, {"sample", "log.tar", "--seed", "1", "--size", "1"}, {"challenge", "log.tar", "--seed", "1"},
+		{"diff", "log.tar", "1", "2"}, {"explain", "log.tar", "1"},
+	} {
+		var words bytes.Buffer
+		a := &app{stdout: io.Discard, stderr: &words, getenv: func(string) string { return "x509negativeserial=1" }}
+		if code := a.run(t.Context(), append([]string{"audit"}, args...)); code != 2 || !strings.Contains(words.String(), "GODEBUG") {
+			t.Errorf("%s: exit code %d: %s", args[0], code, words.String())
+		}
 	}
 }

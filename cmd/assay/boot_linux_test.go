@@ -150,7 +150,7 @@ func TestBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := agent.Join(t.Context(), server, s.Token)
+	node, err := agent.Join(t.Context(), server, s.Token, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,21 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"assay": main})
+	testscript.Main(around{m}, map[string]func(){"assay": main})
 }
 
+// around runs the tests, and what has to be ended after them.
+type around struct{ *testing.M }
+
+func (a around) Run() int { return runTests(a.M) }
+
+var runTests = (*testing.M).Run
+
 func TestScripts(t *testing.T) {
+	verdicts := t.TempDir()
+	if err := writeVerdicts(t.Context(), verdicts, vectors.Dir(t)); err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
@@ -38,6 +49,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("ROOTS", roots)
+			env.Setenv("VERDICTS", verdicts)
 			file, err := json.Marshal([]map[string]any{{"arch": "HOPPER", "evidence": gpu.Answer([32]byte{1}), "certificate": gpu.PEM()}})
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +69,9 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	fmt.Fprintf(a.stdout, "url          %s\n", s.Origin())
 	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s)\n", s.Policy().Name, s.Policy().Digest.Short())
 	fmt.Fprintf(a.stdout, "log          %s\n", s.Keyset().Log)
+	if names := s.Witnesses(); len(names) > 0 {
+		fmt.Fprintf(a.stdout, "witnesses    %s\n", strings.Join(names, ", "))
+	}
 	if at := s.MetricsAddr(); at != nil {
 		fmt.Fprintf(a.stdout, "metrics      http://%s/metrics\n", at)
 	}

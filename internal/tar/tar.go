@@ -94,9 +94,10 @@ func (f *Fault) Error() string { return f.Where + ": " + f.What }
 
 // Part is where the content of a part stands in the file.
 type Part struct {
-	Name string
-	At   int64
-	Size int
+	Name   string
+	Header int64 // where its header stands
+	At     int64
+	Size   int
 }
 
 // Reader goes through a file part by part.
@@ -108,6 +109,9 @@ type Reader struct {
 
 // NewReader reads a file of the given size in bytes.
 func NewReader(r io.ReaderAt, size int64) *Reader { return &Reader{r: r, size: size} }
+
+// NewReaderAt is [NewReader] from the header at a byte on, which must be where one stands.
+func NewReaderAt(r io.ReaderAt, size, at int64) *Reader { return &Reader{r: r, at: at, size: size} }
 
 // Offset returns where the next header stands.
 func (t *Reader) Offset() int64 { return t.at }
@@ -139,7 +143,7 @@ func (t *Reader) Next() (Part, bool, error) {
 	if want := header(string(name), size); h != want {
 		return Part{}, false, &Fault{where, fmt.Sprintf("the header of %.100q has byte %d otherwise than an export has it", name, firstDifference(h[:], want[:]))}
 	}
-	p := Part{string(name), t.at + block, size}
+	p := Part{string(name), t.at, t.at + block, size}
 	var zeros, pad [block]byte
 	n := padding(size)
 	if err := t.read(p.Name, pad[:n], p.At+int64(size)); err != nil {

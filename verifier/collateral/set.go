@@ -59,7 +59,7 @@ func Export(w io.Writer, items []Item) error {
 // the moment at which it was fetched, and its dates are read from its bytes. Whose items they are is not checked: an
 // appraisal verifies them, and one that no vendor signed makes a claim unknown that another item might have affirmed.
 func (s *Store) Import(r io.ReaderAt, size int64) ([]Item, error) {
-	items, err := readSet(r, size)
+	items, err := ReadSet(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("import collateral: %w", err)
 	}
@@ -71,7 +71,8 @@ func (s *Store) Import(r io.ReaderAt, size int64) ([]Item, error) {
 	return items, nil
 }
 
-func readSet(r io.ReaderAt, size int64) (items []Item, err error) {
+// ReadSet reads the file that [Export] wrote.
+func ReadSet(r io.ReaderAt, size int64) (items []Item, err error) {
 	t := tar.NewReader(r, size)
 	p, ok, err := t.Next()
 	switch {

@@ -1,0 +1,401 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// Now asks a replay to judge everything once more: as of another time, with what was known by then. It changes nothing of
+// what the replay says of the log.
+type Now struct {
+	AsOf  canon.Time
+	Known canon.Time  // collateral that was logged later does not count; zero: all of the log does
+	Items []KnownItem // collateral from elsewhere, which counts whenever it was fetched
+}
+
+// KnownItem is an item of collateral and its record.
+type KnownItem struct {
+	Record ledger.Collateral
+	Data   []byte
+}
+
+// Rejudged is what judging once more has shown.
+type Rejudged struct {
+	AsOf      canon.Time     `json:"as_of"`
+	Known     canon.Time     `json:"known,omitzero"`
+	Items     []canon.Digest `json:"items"`    // of the collateral from elsewhere, ordered
+	Verdicts  int64          `json:"verdicts"` // that were judged once more
+	Standing  int64          `json:"standing"` // accepts that are accepts now
+	Lapsed    int64          `json:"lapsed"`   // accepts that no longer hold, and time alone did it
+	Tainted   int64          `json:"tainted"`  // accepts that something speaks against which was not known then
+	Cleared   int64          `json:"cleared"`  // accepts now, that were none
+	Otherwise int64          `json:"otherwise"`
+	Changes   []Change       `json:"changes"` // the first MaxChanges of them, in log order
+}
+
+// States of a verdict that was judged once more.
+const (
+	StateStanding  = "standing"
+	StateLapsed    = "lapsed"
+	StateTainted   = "tainted"
+	StateCleared   = "cleared"
+	StateOtherwise = "otherwise" // reject where it was undecided, or the reverse; or no accept, as before
+)
+
+// Change is a verdict that would be another now.
+type Change struct {
+	Index    int64        `json:"index"` // of its entry
+	Node     string       `json:"node,omitzero"`
+	Evidence canon.Digest `json:"evidence"`
+	Policy   string       `json:"policy"` // its name
+	State    string       `json:"state"`
+	Then     string       `json:"then"`
+	Now      string       `json:"now"`
+	Since    canon.Time   `json:"since,omitzero"` // with what is known now, it would have been another from this instant on
+	Why      []Flip       `json:"why"`            // rules that are no longer met
+}
+
+// Flip is a rule of the policy that was met then and is not now.
+type Flip struct {
+	Rule     string     `json:"rule"`
+	Claim    string     `json:"claim"`
+	Subject  string     `json:"subject"`
+	Observed string     `json:"observed"`
+	By       []By       `json:"by"` // collateral that was not known then and does it; none: time alone
+	Since    canon.Time `json:"since"`
+}
+
+// By is an item of collateral that decides.
+type By struct {
+	Kind   string       `json:"kind"`
+	Digest canon.Digest `json:"sha256"`
+	Source string       `json:"source"`
+	Known  canon.Time   `json:"known"` // when it was fetched
+}
+
+// knowing is the collateral that counts when judging once more: the newest of each subject, where it comes in issues, else
+// of each source.
+type knowing struct {
+	at     Now
+	newest map[published]latest
+	is     map[logged]published // what each item is an issue of
+	from   map[published]latest // the newest of each source, for what was wanted and not there
+	given  map[canon.Digest][]byte
+}
+
+// published names what a vendor publishes anew from time to time: by its subject, or by where.
+type published struct{ kind, subject, source string }
+
+// latest is an item that counts.
+type latest struct {
+	By
+	issue attest.Issue // zero: it does not come in issues
+}
+
+func (l latest) newer(o latest) bool {
+	if l.issue != (attest.Issue{}) && o.issue != (attest.Issue{}) {
+		return l.issue.Newer(o.issue)
+	}
+	return l.Known > o.Known || l.Known == o.Known && slices.Compare(l.Digest[:], o.Digest[:]) > 0
+}
+
+func newKnowing(n Now) *knowing {
+	k := &knowing{at: n, newest: map[published]latest{}, is: map[logged]published{}, from: map[published]latest{}, given: map[canon.Digest][]byte{}}
+	for _, item := range n.Items {
+		k.given[item.Record.Data] = item.Data
+		k.learn(item.Record, item.Data, true)
+	}
+	return k
+}
+
+// learn takes an item into account; one that does not count is only remembered for what it is.
+func (k *knowing) learn(c ledger.Collateral, data []byte, counts bool) {
+	l := latest{By: By{c.Kind, c.Data, c.Source, c.Fetched}}
+	at := published{kind: c.Kind, source: c.Source}
+	if i, ok := verifier.IssueOf(attest.Collateral{Kind: c.Kind, Data: data}); ok {
+		l.issue, at = i, published{kind: c.Kind, subject: i.Subject}
+	}
+	k.is[logged{c.Kind, c.Data}] = at
+	if !counts {
+		return
+	}
+	for _, m := range []struct {
+		of map[published]latest
+		at published
+	}{{k.newest, at}, {k.from, published{kind: c.Kind, source: c.Source}}} {
+		if was, ok := m.of[m.at]; !ok || l.newer(was) {
+			m.of[m.at] = l
+		}
+	}
+}
+
+// logged takes an item of the log into account.
+func (k *knowing) logged(c ledger.Collateral, data []byte, at canon.Time) {
+	if k != nil {
+		k.learn(c, data, k.at.Known == 0 || at <= k.at.Known)
+	}
+}
+
+// known returns an item that is known.
+func (j *job) known(ctx context.Context, b By) (attest.Collateral, error) {
+	if data, ok := j.knowing.given[b.Digest]; ok {
+		return attest.Collateral{Kind: b.Kind, Data: data}, nil
+	}
+	data, err := j.collateral.get(b.Digest, func() ([]byte, int, error) {
+		data, err := j.blob(ctx, b.Digest)
+		return data, len(data), err
+	})
+	return attest.Collateral{Kind: b.Kind, Data: data}, err
+}
+
+// swap is an item of collateral that another takes the place of, or that is added.
+type swap struct {
+	at   int // in the case's collateral; -1: added
+	by   By
+	item attest.Collateral
+}
+
+// swaps returns what is known now instead of an appraisal's collateral.
+func (j *job) swaps(ctx context.Context, c attest.Case, was verifier.Appraisal) (out []swap, err error) {
+	place := 0
+	for _, in := range was.Inputs {
+		switch in.Kind {
+		case verifier.InputEvidence, verifier.InputExpect, verifier.InputReferences, verifier.InputRoots:
+			continue
+		}
+		of, ok := j.knowing.is[logged{in.Kind, in.Digest}]
+		if l, newer := j.knowing.newest[of]; ok && newer && l.Digest != in.Digest {
+			item, err := j.known(ctx, l.By)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, swap{place, l.By, item})
+		}
+		place++
+	}
+	return out, nil
+}
+
+func swapped(c attest.Case, at canon.Time, swaps ...swap) attest.Case {
+	c.At, c.Collateral = at, slices.Clone(c.Collateral)
+	for _, s := range swaps {
+		if s.at >= 0 {
+			c.Collateral[s.at] = s.item
+		} else {
+			c.Collateral = append(c.Collateral, s.item)
+		}
+	}
+	return c
+}
+
+// judgeNow judges an appraisal and its verdicts once more.
+func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisal, was *verifier.Appraisal) error {
+	c, err := j.rebuild(ctx, *was, a)
+	if err != nil {
+		return nil // a fault of its own, told by the replay
+	}
+	swaps, err := j.swaps(ctx, c, *was)
+	if err != nil {
+		return err
+	}
+	at := j.knowing.at.AsOf
+	judge := func(at canon.Time, swaps ...swap) (verifier.Appraisal, bool) {
+		return attempt(func() verifier.Appraisal { return verifier.Appraise(opened, swapped(c, at, swaps...)) })
+	}
+	is, ok := judge(at, swaps...)
+	for range maxNeedRounds { // what is wanted shows as the rest comes to hand
+		added := false
+		for _, n := range is.Needs {
+			l, known := j.knowing.from[published{kind: n.Kind, source: n.Source}]
+			if !known || n.Source == "" || slices.ContainsFunc(swaps, func(s swap) bool { return s.by == l.By }) {
+				continue
+			}
+			item, err := j.known(ctx, l.By)
+			if err != nil {
+				return err
+			}
+			swaps, added = append(swaps, swap{-1, l.By, item}), true
+		}
+		if !added {
+			break
+		}
+		is, ok = judge(at, swaps...)
+	}
+	if !ok {
+		return wrong("judged as of %s: this build fails on the evidence", at)
+	}
+	for _, v := range a.verdicts {
+		p := j.policies[v.policy]
+		if p == nil {
+			continue // told by the replay
+		}
+		r, err := j.openResult(ctx, j.keys, a, v)
+		var f *Fault
+		switch {
+		case errors.As(err, &f):
+			continue // told by the replay
+		case err != nil:
+			return err
+		}
+		then := r.Verdict
+		decide := func(a verifier.Appraisal, at canon.Time) policy.Verdict { return policy.Decide(a.Claims, p, at) }
+		now := decide(is, at)
+		change := Change{Index: v.index, Evidence: a.evidence, Policy: p.Name(), Then: then.Outcome.String(), Now: now.Outcome.String(), Why: []Flip{}}
+		if j.ev.challenge != nil {
+			change.Node = j.ev.challenge.node
+		}
+		for _, reason := range now.Reasons {
+			if hasReason(then, reason) {
+				continue
+			}
+			fails := func(at canon.Time, swaps ...swap) bool {
+				again, ok := judge(at, swaps...)
+				return ok && hasReason(decide(again, at), reason)
+			}
+			flip := Flip{Rule: reason.Rule, Claim: reason.Claim, Subject: reason.Subject, Observed: reason.Observed, By: []By{}}
+			if fails(at) { // also with what was known then
+				flip.Since = since(then.AsOf, at, func(t canon.Time) bool { return fails(t) })
+			} else {
+				for _, s := range swaps {
+					if fails(at, s) {
+						flip.By = append(flip.By, s.by)
+					}
+				}
+				if len(flip.By) == 0 { // only together
+					for _, s := range swaps {
+						flip.By = append(flip.By, s.by)
+					}
+				}
+				flip.Since = since(then.AsOf, at, func(t canon.Time) bool { return fails(t, swaps...) })
+			}
+			change.Why = append(change.Why, flip)
+		}
+		change.conclude(then.Outcome, now.Outcome)
+		j.res.changes = append(j.res.changes, change)
+	}
+	return nil
+}
+
+// hasReason reports whether a verdict fails on a rule for the same claim.
+func hasReason(v policy.Verdict, r policy.Reason) bool {
+	return slices.ContainsFunc(v.Reasons, func(o policy.Reason) bool {
+		return o.Rule == r.Rule && o.Claim == r.Claim && o.Subject == r.Subject && o.Status == r.Status
+	})
+}
+
+// since finds the instant from which something holds up to the end, where it does; it looks for one change.
+func since(from, end canon.Time, holds func(canon.Time) bool) canon.Time {
+	if from >= end || holds(from) {
+		return min(from, end)
+	}
+	for from+1 < end {
+		if mid := from + (end-from)/2; holds(mid) {
+			end = mid
+		} else {
+			from = mid
+		}
+	}
+	return end
+}
+
+// conclude names the state of a verdict, and since when it is in it.
+func (c *Change) conclude(then, now policy.Outcome) {
+	switch {
+	case then == policy.Accept && now == policy.Accept:
+		c.State = StateStanding
+	case now == policy.Accept:
+		c.State = StateCleared
+	case then != policy.Accept:
+		c.State = StateOtherwise
+	default:
+		c.State = StateLapsed
+		for _, f := range c.Why {
+			if len(f.By) > 0 {
+				c.State = StateTainted
+			}
+		}
+	}
+	for _, f := range c.Why {
+		if c.State == StateTainted && len(f.By) == 0 {
+			continue
+		}
+		if c.Since == 0 || f.Since < c.Since {
+			c.Since = f.Since
+		}
+	}
+}
+
+// count adds a verdict that was judged once more.
+func (r *Rejudged) count(c Change) {
+	r.Verdicts++
+	switch c.State {
+	case StateStanding:
+		r.Standing++
+	case StateLapsed:
+		r.Lapsed++
+	case StateTainted:
+		r.Tainted++
+	case StateCleared:
+		r.Cleared++
+	default:
+		r.Otherwise++
+	}
+	if (c.Then != c.Now || len(c.Why) > 0) && len(r.Changes) < MaxChanges {
+		r.Changes = append(r.Changes, c)
+	}
+}
+
+// merge adds what judging later evidence once more has shown.
+func (r *Rejudged) merge(o Rejudged) {
+	r.Verdicts += o.Verdicts
+	r.Standing += o.Standing
+	r.Lapsed += o.Lapsed
+	r.Tainted += o.Tainted
+	r.Cleared += o.Cleared
+	r.Otherwise += o.Otherwise
+	r.Changes = append(r.Changes, o.Changes[:min(len(o.Changes), MaxChanges-len(r.Changes))]...)
+}
+
+// text renders what judging once more has shown.
+func (r Rejudged) text(line func(name, format string, args ...any)) {
+	known := "with all collateral of the log"
+	if r.Known != 0 {
+		known = fmt.Sprintf("with the collateral of the log known at %s", r.Known)
+	}
+	if n := int64(len(r.Items)); n > 0 {
+		known += fmt.Sprintf(" and %s from elsewhere", counted(n, "item"))
+	}
+	line("now", "as of %s, %s, by the rules of this build", r.AsOf, known)
+	line("now", "of %d verdicts: %d accepts stand, %d lapsed, %d tainted, %d cleared, %d otherwise", r.Verdicts, r.Standing, r.Lapsed, r.Tainted, r.Cleared, r.Otherwise)
+	for _, c := range r.Changes {
+		line(c.State, "entry %d, %s by %s: then %s, now %s, since %s", c.Index, Printable(c.Node), Printable(c.Policy), c.Then, c.Now, c.Since)
+		for _, f := range c.Why {
+			line("", "%s: %s@%s: %s; since %s", f.Rule, f.Claim, f.Subject, Printable(f.Observed), f.Since)
+			for _, b := range f.By {
+				line("", "  by %s %s of %s, known %s", b.Kind, b.Digest.Short(), Printable(b.Source), b.Known)
+			}
+		}
+	}
+}
+
+// ExitCode returns the exit status of a command that ends with this report. Where everything was judged once more, an
+// accept that is tainted is 1, one that has lapsed 3.
+func (r Report) ExitCode() int {
+	if r.Outcome == Equal && r.Now != nil {
+		switch {
+		case r.Now.Tainted > 0:
+			return Faulty.ExitCode()
+		case r.Now.Lapsed > 0:
+			return NotAnchored.ExitCode()
+		}
+	}
+	return r.Outcome.ExitCode()
+}

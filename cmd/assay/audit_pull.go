@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+func (a *app) auditPullCommand() *cobra.Command {
+	var args pullArgs
+	cmd := &cobra.Command{
+		Use:   "pull URL|FOLDER",
+		Short: "Copy a log from a server or a mirror, to replay it offline",
+		Long: `Copy a log from a server or a mirror, to replay it offline.
+
+A URL without a path is a server's; with a path it is a folder of plain files, as a
+mirror serves them. A pull that was cut off goes on where it was. Onto an earlier
+pull it fetches what is new, after a proof that the log continues the checkpoint
+that the earlier one has. If it does not, both notes are kept as
+fork-believed.note and fork-refused.note, and nothing else changes.
+
+The log's key comes from the trust file, else from the earlier pull, else from the
+source itself: then a replay says that nobody vouches for it.
+
+Blobs are asked for with the token of assay login, if it is for this server. What
+the source does not give is listed in the file withheld, and asked for again next
+time. Exit codes: 0 everything is there, 1 a fork, 2 could not run, 3 the source
+withheld something.`,
+		Example: `  assay audit pull https://assay.example --trust trust.yaml --out log/
+  assay audit pull https://mirror.example/assay/ --trust trust.yaml --out log.tar`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, pos []string) error { return a.auditPull(c.Context(), pos[0], args) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&args.out, "out", "", "`FOLDER` to pull into, or FILE.tar for an export")
+	fl.StringVar(&args.trust, "trust", "", "trust `FILE` of audit trust init")
+	_ = cmd.MarkFlagRequired("out")
+	return cmd
+}
+
+type pullArgs struct{ out, trust string }
+
+func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err error) {
+	src, keys, err := a.pullSource(from)
+	if err != nil {
+		return err
+	}
+	dir, file := args.out, ""
+	if strings.HasSuffix(args.out, ".tar") {
+		dir, file = args.out+".pull", args.out
+	}
+	p := client.Pull{From: src, Dir: dir, Have: audit.Directory(os.DirFS(dir)), Names: audit.Names, Progress: a.progress()}
+	if file != "" {
+		earlier, err := a.openEarlier(file)
+		if err != nil {
+			return err
+		}
+		if earlier != nil {
+			defer func() { err = errors.Join(err, earlier.Close()) }()
+			if p.Last, err = earlier.Checkpoint(ctx); err != nil {
+				return err
+			}
+			p.From = nearest{near: earlier, far: src}
+		}
+	}
+	key, err := a.pullKey(ctx, args.trust, p, keys)
+	if err != nil {
+		return err
+	}
+	p.Logs = []string{key}
+	pulled, err := p.Run(ctx)
+	var fork *ledger.Fork
+	if errors.As(err, &fork) {
+		fmt.Fprintf(a.stderr, "assay: error: %v\n", err)
+		a.say("hint: both notes are kept in %s; show them to others who follow this log", dir)
+		return outcome(exitReject)
+	}
+	if err != nil {
+		return err
+	}
+	c := pulled.Checkpoint
+	fmt.Fprintf(a.stdout, "pulled      %s, size %d, root %s\n", audit.Printable(c.Origin), c.Size, c.Root)
+	fmt.Fprintf(a.stdout, "new         %d entries, %d tiles, %d blobs\n", c.Size-pulled.From, pulled.Tiles, pulled.Blobs)
+	if pulled.Refused > 0 {
+		fmt.Fprintf(a.stdout, "withheld    %d openings and blobs, first %s: %s\n", pulled.Refused, pulled.Withheld[0], audit.Printable(pulled.Why.Error()))
+		if file != "" {
+			return withHint(fmt.Errorf("%s: not written, since an export is whole or nothing", file), "pull into a folder, or log in with a token that may read blobs: assay login URL; what was fetched is kept in %s", dir)
+		}
+		return outcome(exitUndecided)
+	}
+	if file == "" {
+		return nil
+	}
+	if err := a.writeOut(file, func(w io.Writer) error { return audit.Export(ctx, p.Have, w) }); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// pullSource returns the source of a pull, and a question for its keys if it can be asked.
+func (a *app) pullSource(from string) (ledger.Source, func(context.Context) (ledger.Keyset, error), error) {
+	if !strings.Contains(from, "://") {
+		if info, err := os.Stat(from); err != nil || !info.IsDir() {
+			return nil, nil, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
+		}
+		return audit.Directory(os.DirFS(from)), nil, nil
+	}
+	u, err := url.Parse(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.Trim(u.Path, "/") != "" {
+		files, err := client.NewFiles(client.Config{URL: from})
+		return files, nil, err
+	}
+	c, err := client.New(client.Config{URL: from})
+	if err != nil {
+		return nil, nil, err
+	}
+	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
+		c = own
+	}
+	return c.Mirror(), c.Keys, nil
+}
+
+// openEarlier opens the export of an earlier pull; nil: there is none.
+func (a *app) openEarlier(file string) (*exported, error) {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	earlier, err := a.openLog(file)
+	return &earlier, err
+}
+
+// nearest is an earlier pull, and behind it the source of this one.
+type nearest struct{ near, far ledger.Source }
+
+func (n nearest) Checkpoint(ctx context.Context) ([]byte, error) { return n.far.Checkpoint(ctx) }
+
+// Tile takes complete tiles from nearby, which never change.
+func (n nearest) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
+	if t.Width == ledger.TileWidth {
+		if data, err := n.near.Tile(ctx, t); err == nil {
+			return data, nil
+		}
+	}
+	return n.far.Tile(ctx, t)
+}
+
+func (n nearest) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
+	if data, err := n.near.Blob(ctx, d); err == nil && canon.Sum(data) == d {
+		return data, nil
+	}
+	return n.far.Blob(ctx, d)
+}
+
+// Around returns what the source of this pull keeps.
+func (n nearest) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+	keeper, ok := n.far.(ledger.Keeper)
+	if !ok {
+		return nil, nil, nil
+	}
+	return keeper.Around(ctx, index)
+}
+
+// pullKey returns the log's key: of the trust file, of the earlier pull, or what the source says.
+func (a *app) pullKey(ctx context.Context, trustFile string, p client.Pull, keys func(context.Context) (ledger.Keyset, error)) (string, error) {
+	trust, err := readTrust(trustFile)
+	if err != nil {
+		return "", err
+	}
+	if trust != nil {
+		return trust.Log, nil
+	}
+	if k, err := audit.FirstKeyset(ctx, p.Have); err == nil {
+		return k.Log, nil
+	}
+	if keys != nil {
+		k, err := keys(ctx)
+		return k.Log, err
+	}
+	k, err := audit.FirstKeyset(ctx, p.From)
+	if err != nil {
+		return "", withHint(fmt.Errorf("no key of this log: %w", err), "name a trust file: --trust FILE")
+	}
+	return k.Log, nil
+}
