@@ -163,6 +163,39 @@ func TestErase(t *testing.T) {
 	})
 }
 
+// TestErasedInParts: an export of a part of the log, and reports on ranges of it, know what was erased.
+func TestErasedInParts(t *testing.T) {
+	x := newErasing(t, "sqlite:"+filepath.Join(t.TempDir(), "assay.db"))
+	at, err := x.erase(ledger.ClassJudgement, x.verdict)
+	must(t, err)
+	x.advance()
+	keys := x.server.Keyset()
+	trust := &audit.Trust{Type: audit.TrustType, Log: keys.Log, Keys: keys.Keys}
+	var file bytes.Buffer
+	scope, err := audit.ExportScope(t.Context(), x.server.Source(), audit.Criteria{Nodes: []string{x.node}}, &file)
+	must(t, err)
+	if !slices.Contains(scope.Entries, audit.Span{First: at, Last: at}) {
+		t.Errorf("scope %+v: without entry %d, which says what was erased", scope.Entries, at)
+	}
+	report, err := audit.ReplayFile(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), trust, audit.Options{})
+	must(t, err)
+	if report.Outcome != audit.Equal || report.ErasedCount != 1 {
+		t.Errorf("replay of the part:\n%s", report.Text())
+	}
+	whole := x.replayed()
+	var parts []audit.PartialReport
+	for i, g := range []audit.Range{{From: 0, To: 4}, {From: 4, To: whole.Size}} {
+		r, err := audit.Replay(t.Context(), x.server.Source(), trust, audit.Options{Range: g})
+		must(t, err)
+		parts = append(parts, audit.PartialReport{Name: fmt.Sprint(i), Report: r})
+	}
+	merged, err := audit.Merge(parts)
+	must(t, err)
+	if merged.Text() != whole.Text() || merged.ErasedCount != 1 {
+		t.Errorf("merged:\n%s\nwhole:\n%s", merged.Text(), whole.Text())
+	}
+}
+
 // TestEraseRefuses: what is inside its time, on hold or of another class stays, and nothing is logged.
 func TestEraseRefuses(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {

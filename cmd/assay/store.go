@@ -16,6 +16,7 @@ import (
 // database is where commands that work on a server's own database find it.
 type database struct{ data, url string }
 
+// flags adds them to a command and those below it.
 func (d *database) flags(cmd *cobra.Command) {
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&d.data, "data", "", "data `FOLDER` of the server")
@@ -49,4 +50,11 @@ func (d *database) with(ctx context.Context, random io.Reader, f func(*server.St
 		return err
 	}
 	return errors.Join(f(s), s.Close())
+}
+
+// neverRandom is the randomness of a store that writes no entries.
+type neverRandom struct{}
+
+func (neverRandom) Read([]byte) (int, error) {
+	return 0, errors.New("a reader of the log appends nothing")
 }
