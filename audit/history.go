@@ -33,6 +33,8 @@ type history struct {
 	views       rows[view]   // in log order; one that the challenge before named as well is left out
 	viewed      canon.Digest // C of the last
 
+	engines map[canon.Digest]*loggedEngine // by module
+
 	wanted map[canon.Digest]*found // commitments of promises
 }
 
@@ -43,6 +45,7 @@ type logged struct {
 }
 
 type challenge struct {
+	absent     bool // its body is not there: of the rest only index and body are known
 	index      int64
 	body       canon.Digest
 	digest     canon.Digest // N
@@ -79,6 +82,7 @@ func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
 		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
+		engines: map[canon.Digest]*loggedEngine{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -248,9 +252,12 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	body, err := r.blob(ctx, e.Body)
 	if err != nil {
+		r.learnAbsent(index, e)
 		return err
 	}
 	switch e.Kind {
+	case ledger.KindErasure:
+		_, err = ledger.ParseErasure(body)
 	case ledger.KindKeyset:
 		err = r.learnKeyset(ctx, index, e, body)
 	case ledger.KindPolicy:
@@ -259,7 +266,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			r.policies[e.Body] = p
 		}
 	case ledger.KindReference:
-		if _, err = parseReferences(body); err == nil {
+		if _, err = attest.ParseReferences(body); err == nil {
 			r.first(logged{ledger.KindReference, e.Body}, index)
 		}
 	case ledger.KindCollateral:
@@ -277,6 +284,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		if _, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 		}
+	case ledger.KindEngine:
+		err = r.learnEngine(ctx, index, body)
 	case ledger.KindChallenge:
 		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
@@ -295,14 +304,6 @@ func (r *replay) first(item logged, index int64) {
 	if _, ok := r.items[item]; !ok {
 		r.items[item] = index
 	}
-}
-
-func parseReferences(body []byte) (attest.References, error) {
-	var l attest.References
-	if err := canon.Unmarshal(body, &l); err != nil {
-		return l, fmt.Errorf("references: %w", err)
-	}
-	return l, l.Check()
 }
 
 func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry, body []byte) error {
@@ -357,6 +358,7 @@ func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry)
 	}
 	r.answers.add(tagOfIndex(c.index), index)
 	switch {
+	case c.absent:
 	case e.Stream != ledger.NodeStream(c.node):
 		return wrong("in stream %q, the challenge was made for node %q", e.Stream, c.node)
 	case e.Time < c.issued || e.Time > c.expires:
@@ -396,7 +398,7 @@ func (r *replay) learnAppraisal(ctx context.Context, index int64, e ledger.Entry
 
 func (r *replay) learnVerdict(ctx context.Context, index int64, e ledger.Entry) error {
 	row := noRow
-	if len(e.Refs) == 2 && r.policies[e.Refs[1]] != nil {
+	if len(e.Refs) == 2 && r.knowsPolicy(e.Refs[1]) {
 		var err error
 		if row, err = r.appraisalOf(ctx, e.Refs[0]); err != nil {
 			return err

@@ -20,6 +20,7 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Engines  Engines        // runs engines of other builds; nil: what they decided is not reproducible
 	Now      *Now           // judge everything once more, so; nil: do not
 	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
@@ -42,13 +43,20 @@ type Options struct {
 //     issue of that collateral stood in the log at the time of appraisal
 //   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for
 //     evidence and policy
+//   - that an engine that a result names was logged before, with the rules that the result bears
+//   - every hold, release and erasure: that it was allowed. A body that is not there because it was erased, as it may be,
+//     is no fault, and what rests on it is not recomputed
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
 //     time.bounds)
 //   - that each checkpoint that a challenge names is one that this log had
 //
+// Appraisals and verdicts by the rules of this build are computed by it, others by the engine that their result names, and
+// then it is said what this build would decide.
+//
 // It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
-// have had, nor the build that a result names, nor that every submission has a verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
+// have had, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
+// Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
@@ -102,6 +110,9 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 	if whole {
 		err = r.checkViews(ctx, c.Tree)
 	}
+	if err == nil && whole {
+		err = r.judgeErasures(ctx)
+	}
 	return whole, err
 }
 
@@ -134,6 +145,8 @@ type replay struct {
 	latest    canon.Time                        // of any entry
 	each      func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
+	erased erasures
+
 	kept    cache[*witnessed] // checkpoints of before
 	knowing *knowing          // nil: nothing is judged once more
 
@@ -156,6 +169,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},
 		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
 	}
 	if o.Range != (Range{}) {
@@ -189,6 +203,9 @@ func (r *replay) terms() []ledger.WitnessTerm {
 
 // fault keeps a fault. Of very many it counts all and keeps those that the report lists.
 func (r *replay) fault(f Fault) {
+	if r.isErased(f) {
+		return
+	}
 	r.report.FaultCount++
 	if r.faults = append(r.faults, f); len(r.faults) > maxFaultsKept {
 		r.orderFaults()
@@ -202,10 +219,6 @@ func orderFaults(faults []Fault) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
 	})
-}
-
-func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	return readBlob(ctx, r.src, digest)
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.
@@ -234,6 +247,7 @@ func (r *replay) conclude() Report {
 		r.report.FaultCount = int64(len(r.faults))
 	}
 	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
+	r.listErased()
 	r.report.Entries = r.kinds.list()
 	r.report.Outcome = r.report.outcome()
 	return r.report

@@ -46,32 +46,37 @@ func (o Outcome) ExitCode() int {
 	return 1
 }
 
-// Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
-// whatever the number of workers, the machine and the day.
+// Report is what a replay found. It depends on the log, the trust, the promises and the rules of this build alone: the
+// same bytes come out whatever the number of workers, the machine and the day. Only where an engine of the log is stopped,
+// because it takes too long or too much memory, another machine may come further.
 type Report struct {
-	Type       string               `json:"type"`
-	Outcome    Outcome              `json:"outcome"`
-	Trust      string               `json:"trust"` // anchored, or not anchored
-	Origin     string               `json:"origin"`
-	Size       int64                `json:"size"` // entries, as the checkpoint says
-	Root       canon.Digest         `json:"root,omitzero"`
-	Scope      *Scoped              `json:"scope,omitzero"` // absent: the whole log
-	Range      *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
-	Rules      []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
-	Witnesses  Witnessing           `json:"witnesses"`      // of the checkpoint
-	Keys       []SeenKey            `json:"keys"`           // that the log shows
-	Roots      []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
-	Entries    []KindCount          `json:"entries"`        // that were read, by kind
-	Unanswered int64                `json:"unanswered"`     // evidence without a verdict
-	Appraisals Tally                `json:"appraisals"`
-	Verdicts   Tally                `json:"verdicts"`
-	Outcomes   []KindCount          `json:"outcomes"` // of the logged verdicts
-	Time       TimeBounds           `json:"time"`     // of appraisals
-	Promises   []Kept               `json:"promises"`
-	Now        *Rejudged            `json:"now,omitzero"`   // absent: nothing was judged once more
-	First      *Fault               `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
-	FaultCount int64                `json:"fault_count"`
-	Faults     []Fault              `json:"faults"` // the first MaxFaults of them, in log order
+	Type        string               `json:"type"`
+	Outcome     Outcome              `json:"outcome"`
+	Trust       string               `json:"trust"` // anchored, or not anchored
+	Origin      string               `json:"origin"`
+	Size        int64                `json:"size"` // entries, as the checkpoint says
+	Root        canon.Digest         `json:"root,omitzero"`
+	Scope       *Scoped              `json:"scope,omitzero"` // absent: the whole log
+	Range       *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
+	Rules       []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
+	Witnesses   Witnessing           `json:"witnesses"`      // of the checkpoint
+	Keys        []SeenKey            `json:"keys"`           // that the log shows
+	Roots       []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
+	Entries     []KindCount          `json:"entries"`        // that were read, by kind
+	Unanswered  int64                `json:"unanswered"`     // evidence without a verdict
+	Appraisals  Tally                `json:"appraisals"`
+	Verdicts    Tally                `json:"verdicts"`
+	Outcomes    []KindCount          `json:"outcomes"` // of the logged verdicts
+	Time        TimeBounds           `json:"time"`     // of appraisals
+	Engines     []SeenEngine         `json:"engines"`  // that the log holds
+	Today       Today                `json:"today"`
+	Promises    []Kept               `json:"promises"`
+	ErasedCount int64                `json:"erased_count,omitzero"` // blobs that are not there because they were erased, as they may be
+	Erased      []ErasedBlob         `json:"erased,omitzero"`       // the first MaxFaults of them, ordered by digest
+	Now         *Rejudged            `json:"now,omitzero"`          // absent: nothing was judged once more
+	First       *Fault               `json:"first,omitzero"`        // first appraisal or verdict that came out otherwise, in log order
+	FaultCount  int64                `json:"fault_count"`
+	Faults      []Fault              `json:"faults"` // the first MaxFaults of them, in log order
 }
 
 // Words for [Report.Trust].
@@ -107,7 +112,35 @@ type Tally struct {
 	Logged          int64 `json:"logged"`
 	Replayed        int64 `json:"replayed"`         // recomputed, with whatever result
 	Differ          int64 `json:"differ"`           // of those, came out otherwise
-	NotReproducible int64 `json:"not_reproducible"` // made by rules that this build does not have
+	NotReproducible int64 `json:"not_reproducible"` // made by rules that this build does not have, and the log shows no engine that does
+	Failed          int64 `json:"failed"`           // the build, or the engine, did not do the job
+}
+
+// SeenEngine is an engine that the log holds.
+type SeenEngine struct {
+	Index      int64        `json:"index"`  // of its entry
+	Module     canon.Digest `json:"module"` // digest
+	Version    string       `json:"version"`
+	Go         string       `json:"go"`
+	Trusted    bool         `json:"trusted"`    // the trust file names it
+	Appraisals int64        `json:"appraisals"` // that it recomputed
+	Verdicts   int64        `json:"verdicts"`
+}
+
+// Today is what this build would decide where another engine did, by the same inputs as of the same time.
+type Today struct {
+	Same         int64       `json:"same"` // verdicts with the same outcome
+	ChangedCount int64       `json:"changed_count"`
+	Changed      []Otherwise `json:"changed"` // the first MaxFaults of them, in log order
+}
+
+// Otherwise is a verdict that this build would not give. It is no fault.
+type Otherwise struct {
+	Index  int64        `json:"index"`           // of its entry
+	Engine canon.Digest `json:"engine,omitzero"` // that decided, as the result says
+	Was    string       `json:"was"`             // outcome
+	Today  string       `json:"today,omitzero"`  // absent: this build fails on it
+	Why    string       `json:"why,omitzero"`    // first reason that is not among those of then; absent: the reasons are the same
 }
 
 // NoIndex is the index of a fault that lies in no entry.
@@ -139,6 +172,10 @@ func (r Report) Text() string {
 	}
 	switch r.Outcome {
 	case Equal:
+		if r.ErasedCount > 0 {
+			line("replay", "equal%s: what was not erased, as it may be, follows from its logged inputs", r.within())
+			break
+		}
 		line("replay", "equal%s: every appraisal and verdict follows from its logged inputs", r.within())
 	case NotAnchored:
 		line("replay", "equal%s, but undecided: %s", r.within(), r.undecided())
@@ -168,11 +205,42 @@ func (r Report) Text() string {
 	for _, o := range r.Outcomes {
 		line("verdicts", "%d %s", o.Count, o.Kind)
 	}
+	for _, e := range r.Engines {
+		word := "not in the trust file"
+		if e.Trusted {
+			word = "trusted"
+		}
+		line("engine", "%s %s by %s, entry %d: recomputed %s and %s; %s", e.Module, Printable(e.Version), Printable(e.Go), e.Index,
+			counted(e.Appraisals, "appraisal"), counted(e.Verdicts, "verdict"), word)
+	}
+	for _, c := range r.Today.Changed {
+		today := "nothing"
+		if c.Today != "" {
+			today = c.Today
+		}
+		by := "an engine that it does not name"
+		if !c.Engine.IsZero() {
+			by = "engine " + c.Engine.Short()
+		}
+		if c.Why != "" {
+			today += ": " + Printable(c.Why)
+		}
+		line("today", "entry %d: %s decided %s, this build would decide %s", c.Index, by, c.Was, today)
+	}
+	if t := r.Today; t.Same+t.ChangedCount > 0 {
+		line("today", "of %s by other rules, this build would decide %d otherwise", counted(t.Same+t.ChangedCount, "verdict"), t.ChangedCount)
+	}
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
 	}
 	if r.Appraisals.Logged > 0 {
 		line("time", "%s", r.Time.text())
+	}
+	for _, b := range r.Erased {
+		line("erased", "%s: by entry %d", b.Part, b.By)
+	}
+	if more := r.ErasedCount - int64(len(r.Erased)); more > 0 {
+		line("erased", "and %d more", more)
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)
@@ -196,6 +264,9 @@ func (r Report) Text() string {
 	if n := r.Appraisals.NotReproducible + r.Verdicts.NotReproducible; n > 0 {
 		fmt.Fprintf(&b, "not reproducible with this build: %d\n", n)
 	}
+	if n := r.Appraisals.Failed + r.Verdicts.Failed; n > 0 {
+		fmt.Fprintf(&b, "not recomputed, the engine failed: %d\n", n)
+	}
 	fmt.Fprintf(&b, "replayed %d of %d, %d differ\n", r.Appraisals.Replayed+r.Verdicts.Replayed,
 		r.Appraisals.Logged+r.Verdicts.Logged, r.Appraisals.Differ+r.Verdicts.Differ)
 	return b.String()
@@ -207,7 +278,7 @@ func (r Report) outcome() Outcome {
 	switch {
 	case r.FaultCount > 0:
 		return Faulty
-	case r.Trust != Anchored, open:
+	case r.Trust != Anchored, open, r.unvouched() > 0:
 		return NotAnchored
 	}
 	return Equal
@@ -236,6 +307,9 @@ func (r Report) undecided() string {
 		if p.State == PromiseOpen {
 			open++
 		}
+	}
+	if n := r.unvouched(); n > 0 && r.Trust == Anchored {
+		why = append(why, counted(n, "result")+" by engines that the trust file does not name")
 	}
 	if open > 0 {
 		why = append(why, counted(open, "promise")+" not due yet")

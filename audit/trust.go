@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/ledger"
 )
@@ -19,6 +20,7 @@ const TrustType = "assay/trust/v1"
 type Trust struct {
 	Type      string               `json:"type"`
 	Keyset    ledger.Keyset        `json:"keyset"`
+	Engines   []canon.Digest       `json:"engines,omitzero"`   // modules whose rules somebody vouches for
 	Witnesses []ledger.WitnessTerm `json:"witnesses,omitzero"` // whose cosignatures the checkpoint must bear; absent: nobody's
 }
 
@@ -35,6 +37,9 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	}
 	if err := t.Keyset.Validate(); err != nil {
 		return Trust{}, at.Errorf("/keyset", "%v", err)
+	}
+	if len(t.Engines) > MaxEngines {
+		return Trust{}, at.Errorf("/engines", "%d engines, at most %d", len(t.Engines), MaxEngines)
 	}
 	for i, w := range t.Witnesses {
 		if err := w.Validate(); err != nil {
@@ -58,6 +63,12 @@ func (t Trust) Marshal() []byte {
 		if key.Until != 0 {
 			fmt.Fprintf(&b, "      until: %q\n", key.Until)
 		}
+	}
+	if len(t.Engines) > 0 {
+		b.WriteString("engines:\n")
+	}
+	for _, e := range t.Engines {
+		fmt.Fprintf(&b, "  - %q\n", e)
 	}
 	for i, w := range t.Witnesses {
 		if i == 0 {

@@ -278,6 +278,11 @@ type Health struct {
 	Size         int64  `json:"size"`                  // entries of the log
 	Waiting      int64  `json:"waiting"`               // those that no checkpoint covers yet
 	WaitingAge   int64  `json:"waiting_age_seconds"`   // for which the oldest of them has waited
+
+	// Roles are what the process that answered does, and Turns those of them that it does now: of publish and clock, one
+	// process of a database has its turn.
+	Roles []string `json:"roles"`
+	Turns []string `json:"turns"`
 }
 
 // Health asks how the server is.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
-		{"health", `{"status":"ok","published_age_seconds":3,"size":9}`, ""},
+		{"health", `{"status":"ok","published_age_seconds":3,"size":9,"roles":["api","clock"],"turns":["clock"]}`, ""},
 		{"unknown member", `{"status":"ok","published_age_seconds":3,"size":9,"$schema":"x"}`, "unknown object member"},
 		{"duplicate member", `{"status":"ok","status":"ok","published_age_seconds":3,"size":9}`, "duplicate"},
 		{"other case", `{"Status":"ok","published_age_seconds":3,"size":9}`, "unknown object member"},
@@ -70,7 +71,7 @@ func TestAnswers(t *testing.T) {
 			c := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(tc.body)) })
 			h, err := c.Health(context.Background())
 			if tc.want == "" {
-				if err != nil || h != (client.Health{Status: "ok", PublishedAge: 3, Size: 9}) {
+				if err != nil || !reflect.DeepEqual(h, client.Health{Status: "ok", PublishedAge: 3, Size: 9, Roles: []string{"api", "clock"}, Turns: []string{"clock"}}) {
 					t.Fatalf("%+v, %v", h, err)
 				}
 				return

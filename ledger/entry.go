@@ -3,6 +3,8 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -22,6 +24,8 @@ const (
 	KindAppraisal  = "appraisal/v1"
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
+	KindEngine     = "engine/v1"
+	KindErasure    = "erasure/v1"
 	KindHeads      = "heads/v1"
 )
 
@@ -41,6 +45,8 @@ var streamOf = map[string]string{
 	KindReference:  StreamServer,
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
+	KindEngine:     StreamServer,
+	KindErasure:    StreamServer,
 	KindHeads:      StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,
@@ -48,6 +54,9 @@ var streamOf = map[string]string{
 	KindEnrolment:  StreamVerifier,
 	KindEvidence:   nodePrefix,
 }
+
+// Kinds returns the kinds of entries that this build knows, ordered.
+func Kinds() []string { return slices.Sorted(maps.Keys(streamOf)) }
 
 // Entry records one act of one actor. What was done is the body, a blob that the entry names.
 type Entry struct {

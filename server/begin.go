@@ -12,7 +12,7 @@ import (
 )
 
 // begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
-// then policy, reference values and collateral.
+// then policy, reference values, collateral and the module of the rules.
 func (s *Server) begin(ctx context.Context) error {
 	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil { // before anything is logged after a long rest
 		return err
@@ -59,6 +59,13 @@ func (s *Server) toLog(at canon.Time) (out []logged, err error) {
 			return nil, err
 		}
 		out = append(out, logged{ledger.KindCollateral, item.Digest(), [][]byte{record, item.Data}})
+	}
+	if m := s.engine; m != nil {
+		record, err := canon.Marshal(m.about.Record(m.digest, s.origin))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logged{ledger.KindEngine, m.digest, [][]byte{record, m.data}})
 	}
 	return out, nil
 }

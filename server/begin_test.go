@@ -70,9 +70,9 @@ func TestTLS(t *testing.T) {
 	must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	settings.TLSCertificate, settings.TLSKey = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	must(t, os.WriteFile(settings.TLSCertificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	must(t, os.WriteFile(settings.TLSKey, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
+	settings.TLS = []string{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	must(t, os.WriteFile(settings.TLS[0], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(t, os.WriteFile(settings.TLS[1], pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
 	settings.Origin, settings.Listen = "", "127.0.0.1:0"
 	s, err := server.New(t.Context(), settings, server.Deps{Now: (&clock{now: worldBegin}).Now, Random: newSource(9), Log: quiet()})
 	must(t, err)
@@ -102,7 +102,13 @@ func TestSettings(t *testing.T) {
 		{"no data folder", func(s *server.Settings) { s.Data = "" }, "no data folder"},
 		{"no origin", func(s *server.Settings) { s.Origin = "" }, "the origin must be named"},
 		{"plain http elsewhere", func(s *server.Settings) { s.Origin = "http://assay.test" }, "plain http"},
-		{"certificate without key", func(s *server.Settings) { s.TLSCertificate = "cert.pem" }, "go together"},
+		{"certificate without key", func(s *server.Settings) {
+			s.TLS = []string{filepath.Join(s.Roots, "cert.pem")}
+			must(t, os.WriteFile(s.TLS[0], []byte("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"), 0o600))
+		}, "TLS: "},
+		{"three files for TLS", func(s *server.Settings) { s.TLS = []string{"cert.pem", "chain.pem", "key.pem"} }, "3 files"},
+		{"a role that is none", func(s *server.Settings) { s.Roles = []string{"publish", "judge"} }, `role "judge"`},
+		{"a role twice", func(s *server.Settings) { s.Roles = []string{"api", "api"} }, "twice"},
 		{"interval", func(s *server.Settings) { s.Interval = time.Hour }, "interval"},
 		{"policy", func(s *server.Settings) { s.Policy = "lenient" }, "lenient"},
 		{"roots", func(s *server.Settings) { s.Roots = s.Collateral }, "no .pem file"},

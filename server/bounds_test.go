@@ -65,6 +65,12 @@ func TestTimeIsBracketed(t *testing.T) {
 				t.Errorf("promise %+v, want kept by the time of cosignatures", p)
 			}
 		}
+		var here, there bytes.Buffer
+		must(t, audit.Export(t.Context(), w.server.Source(), &here))
+		must(t, audit.Export(t.Context(), w.client(w.admin).Mirror(), &there))
+		if !bytes.Equal(here.Bytes(), there.Bytes()) {
+			t.Errorf("exported from afar: %d bytes, here %d", there.Len(), here.Len())
+		}
 		w.only(0)
 		ch := n.challenge()
 		n.submit(n.evidence(ch))

@@ -248,7 +248,11 @@ func (s *Server) beginKeys(ctx context.Context, name string) error {
 	}
 	s.keys.Store(&k)
 	if k.next == 0 {
-		return s.firstKeys(ctx, name)
+		err := s.firstKeys(ctx, name)
+		if errors.Is(err, errNotFirst) {
+			return s.beginKeys(ctx, name)
+		}
+		return err
 	}
 	current := k.history.Current()
 	switch {
@@ -276,6 +280,9 @@ func (s *Server) beginKeys(ctx context.Context, name string) error {
 	return nil
 }
 
+// errNotFirst means that another process has made the first entry of the log meanwhile.
+var errNotFirst = errors.New("the log has a first entry")
+
 // firstKeys makes the keys of a log, or takes those that are there, and its first entry. The keys are durable before the
 // entry that names them; a crash between the two leaves keys that the next start takes.
 func (s *Server) firstKeys(ctx context.Context, name string) error {
@@ -295,7 +302,7 @@ func (s *Server) firstKeys(ctx context.Context, name string) error {
 	}
 	return s.addKeyset(ctx, func(k keys) (ledger.Keyset, []ledger.Signer, error) {
 		if k.next != 0 {
-			return set, nil, errors.New("another process is making the first entry of this log: start again")
+			return set, nil, errNotFirst
 		}
 		return set, signers, nil
 	})

@@ -68,8 +68,8 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.SQL.ExecContext(ctx, `INSERT INTO node(id, joined, revoked) VALUES ($1, $2, 0)`, node, int64(now)); err != nil {
-			return fmt.Errorf("store a node: %w", err)
+		if err := insertNode(ctx, tx.SQL, node, now); err != nil {
+			return err
 		}
 		// Of two nodes that come with one token at one time, the second finds it ended.
 		done, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1, node = $2 WHERE id = $3 AND ended = 0`, int64(now), node, id)
@@ -79,7 +79,10 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 		if n, err := done.RowsAffected(); err != nil || n != 1 {
 			return errors.Join(err, refuse(codeToken, "it was used"))
 		}
-		return credential.insert(ctx, tx, node, now, 0)
+		if err := credential.insert(ctx, tx, node, now, 0); err != nil {
+			return err
+		}
+		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisToken, Verifier: s.origin}, now)
 	})
 	if err != nil {
 		return client.Joined{}, err
@@ -92,7 +95,7 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 // stays.
 func (s *Server) revoke(ctx context.Context, node string) error {
 	err := s.store.Tx(ctx, func(tx *Tx) error {
-		now := int64(s.time())
+		now := s.time()
 		var revoked int64
 		err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -101,16 +104,13 @@ func (s *Server) revoke(ctx context.Context, node string) error {
 		if err != nil || revoked != 0 {
 			return err
 		}
-		for _, q := range []string{
-			`UPDATE node SET revoked = $1 WHERE id = $2`,
-			`UPDATE secret SET ended = $1 WHERE node = $2 AND ended = 0`,
-		} {
-			if _, err := tx.SQL.ExecContext(ctx, q, now, node); err != nil {
-				return err
-			}
+		if err := endNode(ctx, tx.SQL, node, now); err != nil {
+			return err
 		}
-		_, err = tx.SQL.ExecContext(ctx, `DELETE FROM device WHERE node = $1`, node)
-		return err
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE node = $2 AND ended = 0`, int64(now), node); err != nil {
+			return err
+		}
+		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisRevoked, Verifier: s.origin}, now)
 	})
 	if err == nil {
 		s.log.Info("node revoked", "node", node)

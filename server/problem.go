@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/sqldb"
 )
 
 // Codes of refusals, beside those of package client. A code never changes its meaning.
@@ -32,6 +33,7 @@ const (
 	codeNotPublished = "not-published" // 409: no cosigned checkpoint holds the verdict yet
 	codeStalled      = "stalled"       // 503: nothing was published for too long
 	codeOutdone      = "outdone"       // 410: something later speaks against the node
+	codeErased       = "erased"        // 410: an entry of the log says that it was erased
 	codeTooMany      = "too-many"      // 429: too many open challenges
 	codeInternal     = "internal"      // 500: our fault
 	codeBusy         = "busy"          // 503: come again
@@ -56,6 +58,7 @@ var statuses = map[string]struct {
 	codeNotPublished:            {http.StatusConflict, "the verdict is not published"},
 	codeStalled:                 {http.StatusServiceUnavailable, "the log is stalled"},
 	codeOutdone:                 {http.StatusGone, "the verdict no longer stands alone"},
+	codeErased:                  {http.StatusGone, "it was erased"},
 	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},
 	codeMediaType:               {http.StatusUnsupportedMediaType, "the media type is not known"},
 	codeBadSignature:            {http.StatusUnprocessableEntity, "the signature is not good"},
@@ -122,13 +125,19 @@ var (
 // caller learns no more than that.
 func (s *Server) problemOf(ctx context.Context, what string, err error) *problem {
 	var p *problem
+	var erased *ErasedError
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &erased):
+		return refuse(codeErased, "by entry %d of the log", erased.Entry)
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse(codeNotFound, "no such thing")
 	case ctx.Err() != nil:
 		return &problem{code: codeBusy, detail: "the request took too long", retry: time.Second}
+	case errors.Is(err, sqldb.ErrUnavailable):
+		s.alarm("the database is not available", "request", what, "error", err)
+		return &problem{code: codeBusy, detail: "the database is not available; send it again: what was taken is not taken twice", retry: retryDatabase}
 	}
 	s.log.Error("request failed", "request", what, "error", err)
 	return refuse(codeInternal, "the fault is logged")

@@ -128,8 +128,8 @@ func TestRestart(t *testing.T) {
 	if d := n.decision(s.Evidence); d.Outcome != client.Accept {
 		t.Errorf("verdict %+v, want accept", d)
 	}
-	if got := l.entries(); got != before+2 {
-		t.Errorf("%d entries, want %d: nothing is logged twice", got, before+2)
+	if got := l.entries(); got != before+3 {
+		t.Errorf("%d entries, want %d: nothing is logged twice", got, before+3)
 	}
 	l.audited(s)
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/assay-network/assay/server"
 )
 
-// In the child of TestKill these name the database and the round.
+// In the child of TestKill these name the database and the round, and a mirror, if there is one.
 const (
-	crashURL   = "ASSAY_TEST_CRASH_URL"
-	crashRound = "ASSAY_TEST_CRASH_ROUND"
+	crashURL    = "ASSAY_TEST_CRASH_URL"
+	crashRound  = "ASSAY_TEST_CRASH_ROUND"
+	crashMirror = "ASSAY_TEST_CRASH_MIRROR"
 )
 
 // crashChild appends, integrates and publishes until it is killed. It prints each commitment once its transaction is
@@ -37,6 +38,14 @@ func crashChild() int {
 	signer, err := ledger.LogSigner(origin, testKey)
 	if err != nil {
 		return fail(err)
+	}
+	mirror := func() error { return nil }
+	if dir := os.Getenv(crashMirror); dir != "" {
+		m, err := server.OpenMirror(dir)
+		if err != nil {
+			return fail(err)
+		}
+		mirror = func() error { _, err := m.Update(ctx, s.Source()); return err }
 	}
 	for i := 0; ; i++ {
 		var acknowledged []canon.Digest
@@ -64,56 +73,68 @@ func crashChild() int {
 		if _, err := s.Publish(ctx, signer, start, nil); err != nil {
 			return fail(err)
 		}
+		if err := mirror(); err != nil {
+			return fail(err)
+		}
 	}
 }
 
 // TestKill kills a working process several times, at random moments, and then reads the log as an auditor: nothing that
 // was acknowledged is lost, nothing stands twice, no stream has a gap, and the checkpoint is that of the leaves.
-func TestKill(t *testing.T) {
+func TestKill(t *testing.T) { onBoth(t, killed) }
+
+func killed(t *testing.T, url string) {
 	kills := 5
 	if os.Getenv("ASSAY_LONG") != "" {
 		kills = 30
 	}
-	onBoth(t, func(t *testing.T, url string) {
-		openStore(t, url).Close() // so that the child has no migration to do
-		random := rand.New(newSource(2))
-		acknowledged := map[canon.Digest]bool{}
-		for round := range kills {
-			killAfter(t, url, round, 1+random.IntN(400), time.Duration(random.IntN(20_000))*time.Microsecond, acknowledged)
-		}
-		s := openStore(t, url)
-		for {
-			n, err := s.Integrate(t.Context(), 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n == 0 {
-				break
-			}
-		}
-		signer, _ := logKey(t)
-		if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
+	openStore(t, url).Close() // so that the child has no migration to do
+	random := rand.New(newSource(2))
+	acknowledged := map[canon.Digest]bool{}
+	for round := range kills {
+		killAfter(t, url, round, 1+random.IntN(400), time.Duration(random.IntN(20_000))*time.Microsecond, acknowledged)
+	}
+	s := openStore(t, url)
+	for {
+		n, err := s.Integrate(t.Context(), 1000)
+		if err != nil {
 			t.Fatal(err)
 		}
-		inLog := checkLog(t, s)
-		for c := range acknowledged {
-			if _, ok := inLog[c]; !ok {
-				t.Errorf("%s was acknowledged and is lost", c.Short())
-			}
+		if n == 0 {
+			break
 		}
-		if len(acknowledged) < kills {
-			t.Errorf("only %d acknowledged in %d rounds", len(acknowledged), kills)
+	}
+	signer, _ := logKey(t)
+	if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
+		t.Fatal(err)
+	}
+	inLog := checkLog(t, s)
+	for c := range acknowledged {
+		if _, ok := inLog[c]; !ok {
+			t.Errorf("%s was acknowledged and is lost", c.Short())
+			continue
 		}
-		t.Logf("%d kills: %d acknowledged, %d in the log", kills, len(acknowledged), len(inLog))
-	})
+		e, err := s.Entry(t.Context(), c)
+		if err == nil {
+			_, err = s.Blob(t.Context(), e.Body)
+		}
+		if err != nil {
+			t.Errorf("%s: its body: %v", c.Short(), err)
+		}
+	}
+	if len(acknowledged) < kills {
+		t.Errorf("only %d acknowledged in %d rounds", len(acknowledged), kills)
+	}
+	t.Logf("%d kills: %d acknowledged, %d in the log", kills, len(acknowledged), len(inLog))
 }
 
 // killAfter starts a child, reads the given number of acknowledgements, waits a little more so that the kill falls into
 // any of the three steps, kills it, and reads what it had still said.
-func killAfter(t *testing.T, url string, round, lines int, pause time.Duration, acknowledged map[canon.Digest]bool) {
+func killAfter(t *testing.T, url string, round, lines int, pause time.Duration, acknowledged map[canon.Digest]bool, env ...string) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), crashURL+"="+url, crashRound+"="+string(rune('A'+round)))
+	child.Env = append(child.Env, env...)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {

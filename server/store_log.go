@@ -18,7 +18,7 @@ import (
 // the others then find less.
 func (s *Store) Integrate(ctx context.Context, max int) (int, error) {
 	var n int
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.sqlTx(ctx, func(tx *sql.Tx) error {
 		n = 0
 		head, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate()))
 		if err != nil {
@@ -154,7 +154,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 		query = `UPDATE checkpoint SET renewed = $2, renewed_time = $3 WHERE size = $1`
 	}
 	stored := false
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.sqlTx(ctx, func(tx *sql.Tx) error {
 		stored = false
 		if _, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate())); err != nil {
 			return err

@@ -44,8 +44,12 @@ func (src source) Around(ctx context.Context, index int64) (before, after []byte
 }
 
 func (src source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
+	return readTile(ctx, src.store.db.Reader(), t)
+}
+
+func readTile(ctx context.Context, q querier, t ledger.Tile) ([]byte, error) {
 	var data []byte
-	err := src.store.db.Reader().QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data)
+	err := q.QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (!t.Valid() || len(data) < t.Bytes()) {
 		return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
 	}
@@ -57,20 +61,6 @@ func (src source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
 
 func (src source) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
 	return src.store.Blob(ctx, digest)
-}
-
-// Blob returns the bytes of a digest: a stored blob, or the opening of a commitment. Without: [fs.ErrNotExist].
-func (s *Store) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	var data []byte
-	err := s.db.Reader().QueryRowContext(ctx, `SELECT data FROM blob WHERE digest = $1
-		UNION ALL SELECT opening FROM entry WHERE commitment = $1`, digest[:]).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", digest, err)
-	}
-	return data, nil
 }
 
 // Record is an entry of the log with its place.
@@ -103,7 +93,16 @@ func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]Record, e
 }
 
 func (s *Store) records(ctx context.Context, where string, limit int, arg any) ([]Record, error) {
-	rows, err := s.db.Reader().QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
+	return records(ctx, s.db.Reader(), where, limit, arg)
+}
+
+// rowsQuerier is a transaction or the readers' pool.
+type rowsQuerier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func records(ctx context.Context, q rowsQuerier, where string, limit int, arg any) ([]Record, error) {
+	rows, err := q.QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}

@@ -181,7 +181,7 @@ func (w *Witness) Close() error {
 
 // Run answers logs until the context ends.
 func (w *Witness) Run(ctx context.Context) error {
-	return serveHTTP(ctx, w.log, w.listener, w.Handler(), "", "")
+	return serveHTTP(ctx, w.log, w.listener, w.Handler(), nil)
 }
 
 // Handler returns the HTTP interface: POST /add-checkpoint, below whatever prefix the caller puts before it.

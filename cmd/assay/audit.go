@@ -11,14 +11,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/verifier/module"
 )
 
 // Limits on the files that the audit commands read.
@@ -47,7 +48,8 @@ func (a *app) auditCommand() *cobra.Command {
 }
 
 func (a *app) auditExportCommand() *cobra.Command {
-	var data, database, out string
+	var d database
+	var out string
 	var scope scopeArgs
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -65,18 +67,11 @@ it, and what that rests on. A replay of it says what it covers.`,
   assay audit export --database postgres://assay@db/assay | ssh auditor 'cat > log.tar'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			switch {
-			case (data == "") == (database == ""):
-				return errors.New("want one of --data FOLDER and --database URL")
-			case database == "":
-				database = "sqlite:" + filepath.Join(data, "assay.db")
-			}
-			return a.auditExport(c.Context(), database, out, scope)
+			return a.auditExport(c.Context(), &d, out, scope)
 		},
 	}
+	d.flags(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&data, "data", "", "data `FOLDER` of the server")
-	fl.StringVar(&database, "database", "", "`URL`: sqlite:PATH or postgres://...")
 	fl.StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
 	fl.StringArrayVar(&scope.nodes, "node", nil, "`ID` of a node whose evidence is exported; may be repeated")
 	fl.StringVar(&scope.from, "from", "", "evidence from this entry or instant on: `INDEX|TIME`")
@@ -110,35 +105,20 @@ func (s scopeArgs) criteria() (c audit.Criteria, whole bool, err error) {
 	return c, len(s.nodes) == 0 && s.from == "" && s.to == "" && s.verdict == "", c.Check()
 }
 
-func (a *app) auditExport(ctx context.Context, database, out string, scope scopeArgs) (err error) {
+func (a *app) auditExport(ctx context.Context, d *database, out string, scope scopeArgs) error {
 	criteria, whole, err := scope.criteria()
 	if err != nil {
 		return err
 	}
-	if path, ok := strings.CutPrefix(database, "sqlite:"); ok { // opening would make the file
-		if _, err := os.Stat(path); err != nil {
+	return d.with(ctx, nil, func(store *server.Store) error {
+		return a.writeOut(out, func(w io.Writer) error {
+			if whole {
+				return audit.Export(ctx, store.Source(), w)
+			}
+			_, err := audit.ExportScope(ctx, store.Source(), criteria, w)
 			return err
-		}
-	}
-	store, err := server.OpenStore(ctx, database, neverRandom{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return a.writeOut(out, func(w io.Writer) error {
-		if whole {
-			return audit.Export(ctx, store.Source(), w)
-		}
-		_, err := audit.ExportScope(ctx, store.Source(), criteria, w)
-		return err
+		})
 	})
-}
-
-// neverRandom is the randomness of a store that writes no entries.
-type neverRandom struct{}
-
-func (neverRandom) Read([]byte) (int, error) {
-	return 0, errors.New("a reader of the log appends nothing")
 }
 
 // writeOut writes stdout, or a file that is there whole or not at all.
@@ -171,10 +151,12 @@ func (a *app) auditReplayCommand() *cobra.Command {
 		Long: `Recompute every appraisal and verdict of an exported log.
 
 FILE is what audit export wrote; FOLDER is the same unpacked. Nobody is asked and
-nothing is fetched. Exit codes: 0 all follows from its inputs and the keys are
-those of the trust file, 1 something is missing, false or differs, 2 usage or could
-not run, 3 equal, but without a trust file nobody vouches for the keys, or a promise
-is not due yet.
+nothing is fetched. What another build decided is recomputed by its engine, a module
+that the log holds, in a sandbox; then it is said what this build would decide.
+Exit codes: 0 all follows from its inputs, and the keys and engines are those of the
+trust file, 1 something is missing, false or differs, 2 usage or could not run,
+3 equal, but nobody vouches for the keys or for an engine, or a promise is not due
+yet.
 
 With --as-of everything is judged once more as of another time, with the collateral
 of --known: accepts that no longer hold are listed, with the rule, the item that does
@@ -186,9 +168,14 @@ With --state the keys are those of an earlier run, and a log that does not go on
 the checkpoint that was believed is refused: both notes are kept beside the state, as
 FILE.believed.note and FILE.refused.note.
 
-A promise is what a submitter was given for its evidence. It is kept if its entry
-stands in the log, and withheld if it does not though the log has an entry made
-after publish-by, by the server's own clock.`,
+A promise is what a submitter was given for its evidence. Where the trust file names
+witnesses, it is withheld if a checkpoint that they cosigned after publish-by lacks
+its entry, also if a later one has it. Without them all time is the operator's word:
+it is withheld if the log has an entry made after publish-by and not this one.
+
+Witnesses also bracket the time of each appraisal: it lies between the cosignatures
+of the checkpoint that its challenge names and of the first that covers its entry.
+One outside, or a bracket of more than 6 minutes that no stall explains, is a fault.`,
 		Example: `  assay audit replay log.tar --trust trust.yaml
   assay audit replay log.tar --trust trust.yaml --promise promise.json -o json
   assay audit replay log.tar --trust trust.yaml --as-of now --known ~/.cache/assay/collateral`,
@@ -234,7 +221,9 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if err != nil {
 		return err
 	}
-	o := audit.Options{Workers: args.workers, Progress: a.progress()}
+	engines := module.NewRunner(module.Limits{})
+	defer engines.Close()
+	o := audit.Options{Workers: args.workers, Progress: a.progress(), Engines: engines}
 	if o.Promises, err = readPromises(args.promises); err != nil {
 		return err
 	}
@@ -286,6 +275,7 @@ func replayPath(ctx context.Context, name string, trust *audit.Trust, o audit.Op
 
 func (a *app) auditTrustInitCommand() *cobra.Command {
 	var out, state string
+	var engines []string
 	cmd := &cobra.Command{
 		Use:   "init URL URL...",
 		Short: "Make a trust file of keys that at least two sources tell alike",
@@ -294,26 +284,27 @@ func (a *app) auditTrustInitCommand() *cobra.Command {
 A source is the server itself or a mirror of its keys that somebody else runs. Two
 addresses of one machine are one source; that is for you to see to. The state of an
 earlier replay needs no second source: what it holds was believed before.`,
-		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml
+		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml --engine engine.wasm
   assay audit trust init --state assay.state --out trust.yaml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case state != "" && len(args) > 0:
-				return errors.New("want URLs, or --state")
+			case state != "" && len(args)+len(engines) > 0:
+				return errors.New("want URLs, or --state alone")
 			case state != "":
 				return a.auditTrustOfState(state, out)
 			case len(args) < 2:
 				return errors.New("want at least two URLs, or --state FILE")
 			}
-			return a.auditTrustInit(c.Context(), args, out)
+			return a.auditTrustInit(c.Context(), args, engines, out)
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "state `FILE` of an earlier audit replay")
+	cmd.Flags().StringArrayVar(&engines, "engine", nil, "`FILE` of an engine module that you vouch for, because you built it; may be repeated")
 	cmd.Flags().StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
 	return cmd
 }
 
-func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) error {
+func (a *app) auditTrustInit(ctx context.Context, urls, engines []string, out string) error {
 	var told []audit.Told
 	for _, url := range urls {
 		c, err := client.New(client.Config{URL: url})
@@ -329,6 +320,13 @@ func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) err
 	trust, err := audit.TrustFrom(told...)
 	if err != nil {
 		return err
+	}
+	for _, name := range engines {
+		data, err := inputs.File(name, module.MaxModule)
+		if err != nil {
+			return err
+		}
+		trust.Engines = append(trust.Engines, canon.Sum(data))
 	}
 	var text bytes.Buffer
 	fmt.Fprintln(&text, "# Keys that these sources told alike:")

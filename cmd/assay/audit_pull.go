@@ -92,7 +92,7 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 	fmt.Fprintf(a.stdout, "pulled      %s, size %d, root %s\n", audit.Printable(c.Origin), c.Size, c.Root)
 	fmt.Fprintf(a.stdout, "new         %d entries, %d tiles, %d blobs\n", c.Size-pulled.From, pulled.Tiles, pulled.Blobs)
 	if pulled.Refused > 0 {
-		fmt.Fprintf(a.stdout, "withheld    %d openings and blobs, first %s: %s\n", pulled.Refused, pulled.Withheld[0], audit.Printable(pulled.Why.Error()))
+		fmt.Fprintf(a.stdout, "withheld    %d openings and blobs; one of them: %s\n", pulled.Refused, audit.Printable(pulled.Why.Error()))
 		if file != "" {
 			return withHint(fmt.Errorf("%s: not written, since an export is whole or nothing", file), "pull into a folder, or log in with a token that may read blobs: assay login URL; what was fetched is kept in %s", dir)
 		}

@@ -190,6 +190,7 @@ func TestServeRefuses(t *testing.T) {
 		{"no data folder", nil, "no data folder"},
 		{"plain http elsewhere", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--origin", "http://assay.test"}, "plain http"},
 		{"unknown policy", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--policy", "lenient"}, "lenient"},
+		{"a role that is none", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--role", "api,judge"}, `role "judge" is none of`},
 		{"argument", []string{"now"}, "unknown command"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -5,7 +5,8 @@
 //	postgres://USER@HOST/NAME?OPTIONS    any number of processes on one server
 //
 // One SQL text serves both: placeholders $1, $2; types BIGINT, TEXT, BYTEA; ON CONFLICT and RETURNING. What differs is
-// here: [DB.ForUpdate], the collation of a migration, and the errors, which [DB.Tx] maps to [ErrExists] and [ErrCheck].
+// here: [DB.ForUpdate], [DB.Now], the collation of a migration, and the errors, which [DB.Tx] maps to [ErrExists],
+// [ErrCheck] and [ErrUnavailable].
 // Avoid || on byte strings, which SQLite turns into text, and instants as anything but BIGINT.
 //
 // A committed transaction survives the death of the process and of the machine: SQLite runs in WAL mode with
@@ -15,8 +16,11 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,8 +28,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -36,6 +41,11 @@ var ErrExists = errors.New("already exists")
 // ErrCheck is returned for a row that a CHECK of its table refuses.
 var ErrCheck = errors.New("refused by a check of the table")
 
+// ErrUnavailable is returned where the database gives no answer, or has no room to write: it went away, is starting, has
+// too many connections, or its disk is full. Nothing of the transaction was done, unless it was lost in the commit, of
+// which nobody can know: who repeats it has to find out.
+var ErrUnavailable = errors.New("the database is not available")
+
 const (
 	maxConnections = 16              // to PostgreSQL
 	cacheKiB       = 64 << 10        // of the writing connection to a SQLite file
@@ -43,6 +53,7 @@ const (
 	maxReaders     = 4               // of a SQLite file
 	busyTimeout    = 5 * time.Second // wait for another process that writes the same SQLite file
 	maxAttempts    = 8               // of one transaction
+	maxIdle        = "20s"           // in a transaction, before PostgreSQL ends it: a process that was stopped holds no locks for ever
 	firstPause     = 2 * time.Millisecond
 )
 
@@ -51,6 +62,7 @@ type DB struct {
 	// write holds one connection for SQLite, so that writers of this process queue here and not on the file's lock.
 	write, read *sql.DB
 	postgres    bool
+	dir         string // of the SQLite file
 }
 
 // Open opens a database and checks that it answers. It changes nothing but creates a SQLite file that is not there, for
@@ -97,12 +109,16 @@ func open(databaseURL string) (*DB, error) {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
 		read.SetMaxOpenConns(maxReaders)
-		return &DB{write: write, read: read}, nil
+		return &DB{write: write, read: read, dir: filepath.Dir(path)}, nil
 	case strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://"):
-		both, err := sql.Open("pgx", databaseURL)
+		config, err := pgx.ParseConfig(databaseURL)
 		if err != nil {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
+		if name := "idle_in_transaction_session_timeout"; config.RuntimeParams[name] == "" {
+			config.RuntimeParams[name] = maxIdle
+		}
+		both := stdlib.OpenDB(*config)
 		both.SetMaxOpenConns(maxConnections)
 		both.SetMaxIdleConns(maxConnections)
 		return &DB{write: both, read: both, postgres: true}, nil
@@ -111,6 +127,9 @@ func open(databaseURL string) (*DB, error) {
 	scheme, _, _ := strings.Cut(databaseURL, ":")
 	return nil, fmt.Errorf("open database: scheme %.20q is not known, want sqlite:PATH or postgres://…", scheme)
 }
+
+// Dir returns the folder of a SQLite file, or nothing.
+func (db *DB) Dir() string { return db.dir }
 
 // Close closes all connections.
 func (db *DB) Close() error {
@@ -132,6 +151,55 @@ func (db *DB) ForUpdate() string {
 	return ""
 }
 
+// Shared reports whether processes on several machines may use the database at once. A SQLite file is one process's.
+func (db *DB) Shared() bool { return db.postgres }
+
+// Now returns the expression for the database's own clock, in ms since 1970: the one clock that all its processes share.
+// It runs on within a transaction.
+func (db *DB) Now() string {
+	if db.postgres {
+		return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+	}
+	return "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
+}
+
+// Tables returns the names of the tables that migrations made, in the order in which they did: a table comes after those
+// that it refers to.
+func (db *DB) Tables(ctx context.Context) ([]string, error) {
+	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name <> 'goose_db_version' ORDER BY rowid`
+	if db.postgres {
+		query = `SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace) AND relname <> 'goose_db_version' ORDER BY oid`
+	}
+	rows, err := db.read.QueryContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("list tables: %w", err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, fmt.Errorf("list tables: %w", err)
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// Snapshot runs f in a transaction that reads, and sees all of the database as it was at one instant.
+func (db *DB) Snapshot(ctx context.Context, f func(*sql.Tx) error) error {
+	var options *sql.TxOptions // of SQLite, each transaction is one
+	if db.postgres {
+		options = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	tx, err := db.read.BeginTx(ctx, options)
+	if err != nil {
+		return classify(fmt.Errorf("begin: %w", err))
+	}
+	defer tx.Rollback()
+	return classify(f(tx))
+}
+
 // Tx runs f in one transaction and commits, or rolls back if f returns an error. If the database asks for it (deadlock,
 // serialization failure, busy), f runs again from the start, a bounded number of times: it must do nothing that a
 // rollback does not undo. The error of a taken key is [ErrExists], that of a failed CHECK [ErrCheck]; PostgreSQL refuses
@@ -150,6 +218,25 @@ func (db *DB) Tx(ctx context.Context, f func(*sql.Tx) error) error {
 			pause *= 2
 		}
 	}
+}
+
+// Erase is [DB.Tx] for a transaction that deletes what is to be gone. SQLite overwrites it in the file, and takes it out of
+// the write-ahead log, as soon as no reader is in the way. In PostgreSQL it goes when the table is vacuumed, and from its
+// write-ahead log and backups when those go: that is for who runs it to see to.
+func (db *DB) Erase(ctx context.Context, f func(*sql.Tx) error) error {
+	if db.postgres {
+		return db.Tx(ctx, f)
+	}
+	// There is one connection that writes, so the setting is of this transaction alone.
+	if _, err := db.write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	err := db.Tx(ctx, f)
+	// Both are to be done whatever became of the transaction and of who wanted it.
+	after := context.WithoutCancel(ctx)
+	_, err1 := db.write.ExecContext(after, `PRAGMA secure_delete = OFF`)
+	_, err2 := db.write.ExecContext(after, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return errors.Join(err, err1, err2)
 }
 
 func (db *DB) once(ctx context.Context, f func(*sql.Tx) error) error {
@@ -189,12 +276,34 @@ func again(err error) bool {
 func classify(err error) error {
 	lite, state := codes(err)
 	switch {
+	case errors.Is(err, ErrExists), errors.Is(err, ErrCheck), errors.Is(err, ErrUnavailable): // by a transaction within
 	case lite == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || lite == sqlite3.SQLITE_CONSTRAINT_UNIQUE || state == "23505":
 		return fmt.Errorf("%w: %w", ErrExists, err)
 	case lite == sqlite3.SQLITE_CONSTRAINT_CHECK || state == "23514":
 		return fmt.Errorf("%w: %w", ErrCheck, err)
+	case unavailable(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+// unavailable reports whether an error is of the connection or of the room to write, and not of what was asked.
+func unavailable(err error) bool {
+	lite, state := codes(err)
+	switch lite & 0xff {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return true
+	}
+	if state != "" {
+		// Class 08: connection; 53: no disk, memory or connections left; 57P: shut down, crashed or starting; 58: the system;
+		// 25P03: the transaction was idle for too long.
+		class := state[:2]
+		return class == "08" || class == "53" || class == "58" || strings.HasPrefix(state, "57P") || state == "25P03"
+	}
+	var refused *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &refused) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 
 // Values returns the VALUES list of an insert of several rows: ($1,$2),($3,$4).
