@@ -26,6 +26,10 @@ import (
 // moment before names the old one, and is good for a day.
 const KeyOverlap = JoinTokenLife
 
+// KeyLead is the time for which the first keys of a log stand before its first entry: clocks of processes differ, and one
+// that is late, or is set back, goes on.
+const KeyLead = time.Hour
+
 // What [Settings.Renew] names beside the uses of keys.
 const (
 	renewAdmin = "admin-token"
@@ -297,7 +301,7 @@ func (s *Server) firstKeys(ctx context.Context, name string) error {
 		if err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
-		set.Keys = append(set.Keys, ledger.Key{Use: use, SPKI: made.SPKI(), From: at})
+		set.Keys = append(set.Keys, ledger.Key{Use: use, SPKI: made.SPKI(), From: at - seconds(KeyLead)})
 		signers = append(signers, made)
 	}
 	return s.addKeyset(ctx, func(k keys) (ledger.Keyset, []ledger.Signer, error) {
