@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -218,6 +219,9 @@ func (r *replay) find(ctx context.Context, kind string, body canon.Digest) (inde
 // challengeAt reads the challenge of an entry, or nil where the entry holds none that stands.
 func (r *replay) challengeAt(ctx context.Context, index int64, e ledger.Entry) (*challenge, error) {
 	body, err := r.blob(ctx, e.Body)
+	if f := new(Fault); errors.As(err, &f) { // which was met when its own entry was read
+		return &challenge{absent: true, index: index, body: e.Body}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +243,7 @@ func (r *replay) issued(ctx context.Context, n canon.Digest) (int64, bool, error
 		if err != nil {
 			return 0, false, err
 		}
-		if c != nil && c.digest == n {
+		if c != nil && !c.absent && c.digest == n {
 			return at, true, nil
 		}
 	}
@@ -253,8 +257,8 @@ func (r *replay) challengeOf(ctx context.Context, body canon.Digest) (*challenge
 		return nil, err
 	}
 	c, err := r.challengeAt(ctx, index, e)
-	if err != nil || c == nil {
-		return nil, err
+	if err != nil || c == nil || c.absent {
+		return c, err
 	}
 	if first, ok, err := r.issued(ctx, c.digest); err != nil || !ok || first != index {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 // appraisals if the source is a [ledger.Keeper], every tile, and every blob that the entries name. Equal logs give equal files. It reads the log twice and keeps 32 bytes for each blob, whatever the size of
 // blobs.
 //
-// It refuses a source that lacks a part, or whose leaves are not those of the checkpoint; it does not check the
-// checkpoint's signature and recomputes no appraisal: [Replay] does.
+// It refuses a source that lacks a part which the log does not say was erased, or whose leaves are not those of the
+// checkpoint; it does not check the checkpoint's signature and recomputes no appraisal: [Replay] does.
 func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	note, err := src.Checkpoint(ctx)
 	if err != nil {
@@ -30,21 +30,22 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 		return fmt.Errorf("export: %w", err)
 	}
 	kept := newKeeping(src)
-	digests, err := namedBlobs(ctx, src, c.Tree, kept)
+	digests, erased, err := namedBlobs(ctx, src, c.Tree, kept)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, digests); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, digests, func(d canon.Digest) bool { return erased[d] }); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
 }
 
-// namedBlobs returns the digests of all blobs that belong to a log, ordered, each once.
-func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *keeping) ([]canon.Digest, error) {
-	var digests []canon.Digest
+// namedBlobs returns the digests of all blobs that belong to a log, ordered, each once, and those that the log says were
+// erased. Whether they were rightly is for a replay to find.
+func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *keeping) (digests []canon.Digest, erased map[canon.Digest]bool, err error) {
+	erased = map[canon.Digest]bool{}
 	compactAt := 1 << 12
-	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
+	err = ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
 		opening, err := readBlob(ctx, src, commitment)
 		if err != nil {
 			return fmt.Errorf("entry %d: opening: %w", index, err)
@@ -54,8 +55,14 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
 		inner, err := Names(ctx, src, e)
+		if isAbsent(err) { // it is looked for again, when it is known what was erased
+			err = nil
+		}
 		if err == nil && e.Kind == ledger.KindAppraisal {
 			err = kept.bracket(ctx, index)
+		}
+		if err == nil && e.Kind == ledger.KindErasure {
+			err = addErased(ctx, src, e, erased)
 		}
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
@@ -67,7 +74,22 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *
 		}
 		return nil
 	})
-	return slices.Compact(sorted(digests)), err
+	return slices.Compact(sorted(digests)), erased, err
+}
+
+// addErased adds what an erasure entry says was erased.
+func addErased(ctx context.Context, src ledger.Source, e ledger.Entry, erased map[canon.Digest]bool) error {
+	body, err := readBlob(ctx, src, e.Body)
+	if err != nil {
+		return err
+	}
+	act, err := ledger.ParseErasure(body)
+	if err == nil && act.Act == ledger.ActErase {
+		for _, d := range act.Digests {
+			erased[d] = true
+		}
+	}
+	return err
 }
 
 func sorted(digests []canon.Digest) []canon.Digest {
@@ -135,7 +157,7 @@ func readBlob(ctx context.Context, src ledger.Source, digest canon.Digest) ([]by
 	data, err := src.Blob(ctx, digest)
 	switch {
 	case isNotExist(err):
-		return nil, &Fault{Part: blobName(digest), Index: NoIndex, What: "missing"}
+		return nil, absent(digest)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", blobName(digest), err)
 	case len(data) > MaxBlob:

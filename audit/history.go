@@ -45,6 +45,7 @@ type logged struct {
 }
 
 type challenge struct {
+	absent     bool // its body is not there: of the rest only index and body are known
 	index      int64
 	body       canon.Digest
 	digest     canon.Digest // N
@@ -251,9 +252,12 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	body, err := r.blob(ctx, e.Body)
 	if err != nil {
+		r.learnAbsent(index, e)
 		return err
 	}
 	switch e.Kind {
+	case ledger.KindErasure:
+		_, err = ledger.ParseErasure(body)
 	case ledger.KindKeyset:
 		err = r.learnKeyset(ctx, index, e, body)
 	case ledger.KindPolicy:
@@ -354,6 +358,7 @@ func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry)
 	}
 	r.answers.add(tagOfIndex(c.index), index)
 	switch {
+	case c.absent:
 	case e.Stream != ledger.NodeStream(c.node):
 		return wrong("in stream %q, the challenge was made for node %q", e.Stream, c.node)
 	case e.Time < c.issued || e.Time > c.expires:
@@ -393,7 +398,7 @@ func (r *replay) learnAppraisal(ctx context.Context, index int64, e ledger.Entry
 
 func (r *replay) learnVerdict(ctx context.Context, index int64, e ledger.Entry) error {
 	row := noRow
-	if len(e.Refs) == 2 && r.policies[e.Refs[1]] != nil {
+	if len(e.Refs) == 2 && r.knowsPolicy(e.Refs[1]) {
 		var err error
 		if row, err = r.appraisalOf(ctx, e.Refs[0]); err != nil {
 			return err

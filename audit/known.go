@@ -235,6 +235,9 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	for _, v := range a.verdicts {
 		p := j.policies[v.policy]
+		if p == nil {
+			continue // told by the replay
+		}
 		r, err := j.openResult(ctx, a, v)
 		var f *Fault
 		switch {

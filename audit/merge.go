@@ -232,6 +232,7 @@ func alike(a, b PartialReport) error {
 		{"engines", fmt.Sprint(unused(x.Engines)), fmt.Sprint(unused(y.Engines))},
 		{"entries", fmt.Sprint(x.Entries), fmt.Sprint(y.Entries)},
 		{"promises", fmt.Sprint(x.Promises), fmt.Sprint(y.Promises)},
+		{"erased blobs", fmt.Sprint(x.ErasedCount, x.Erased), fmt.Sprint(y.ErasedCount, y.Erased)},
 		{"appraisals", fmt.Sprint(x.Appraisals.Logged), fmt.Sprint(y.Appraisals.Logged)},
 		{"verdicts", fmt.Sprint(x.Verdicts.Logged), fmt.Sprint(y.Verdicts.Logged)},
 	} {

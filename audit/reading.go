@@ -126,8 +126,12 @@ func (g *Reading) open(ctx context.Context, row *Row) (*opened, error) {
 		return nil, err
 	}
 	row.Time, row.Verdict = e.Time, e.Body
-	if len(e.Refs) != 2 || g.policies[e.Refs[1]] == nil {
+	if len(e.Refs) != 2 || !g.knowsPolicy(e.Refs[1]) {
 		return nil, wrong("refs do not name the appraisal and the policy that it follows from")
+	}
+	if g.policies[e.Refs[1]] == nil {
+		_, err := g.blob(ctx, e.Refs[1])
+		return nil, err
 	}
 	a, ev, err := g.appraisalWith(ctx, e.Refs[0])
 	if err != nil {

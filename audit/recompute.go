@@ -190,7 +190,11 @@ func (j *job) met(err error, index int64, kind string) error {
 func (j *job) run(ctx context.Context) error {
 	data, err := j.blob(ctx, j.ev.body)
 	if err != nil {
-		return j.met(err, j.ev.index, ledger.KindEvidence)
+		j.res.answered = slices.ContainsFunc(j.ev.appraisals, func(a *appraisal) bool { return len(a.verdicts) > 0 })
+		if err := j.met(err, j.ev.index, ledger.KindEvidence); err != nil {
+			return err
+		}
+		return j.present(ctx)
 	}
 	opened, err := verifier.Open(verifier.TypeBundle, data)
 	if err != nil {
@@ -241,7 +245,7 @@ func (j *job) checkAnswer(opened *verifier.Opened, data []byte) *Fault {
 		b, signed = &parsed, bySession
 	}
 	switch {
-	case j.ev.challenge != nil && b.Challenge != j.ev.challenge.digest:
+	case j.ev.challenge != nil && !j.ev.challenge.absent && b.Challenge != j.ev.challenge.digest:
 		return &Fault{What: fmt.Sprintf("answers the challenge %s, its entry names %s", b.Challenge, j.ev.challenge.digest)}
 	case !signed:
 		return &Fault{What: "not signed by the session key that the bundle names"}
@@ -450,8 +454,14 @@ func timely(res policy.Result, logged *verifier.Appraisal, v verdict) error {
 // decide computes a verdict again, from the claims as they were logged.
 func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
 	r, err := j.openResult(ctx, a, v)
+	if err == nil && logged == nil {
+		_, err = j.blob(ctx, a.body)
+	}
 	if err == nil {
 		err = timely(r, logged, v)
+	}
+	if err == nil && j.policies[v.policy] == nil {
+		_, err = j.blob(ctx, v.policy)
 	}
 	if err != nil {
 		return err

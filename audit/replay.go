@@ -44,6 +44,8 @@ type Options struct {
 //   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for
 //     evidence and policy
 //   - that an engine that a result names was logged before, with the rules that the result bears
+//   - every hold, release and erasure: that it was allowed. A body that is not there because it was erased, as it may be,
+//     is no fault, and what rests on it is not recomputed
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
 //     time.bounds)
@@ -108,6 +110,9 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 	if whole {
 		err = r.checkViews(ctx, c.Tree)
 	}
+	if err == nil && whole {
+		err = r.judgeErasures(ctx)
+	}
 	return whole, err
 }
 
@@ -139,6 +144,8 @@ type replay struct {
 	scope     *Scope                            // nil: the whole log
 	latest    canon.Time                        // of any entry
 	each      func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
+
+	erased erasures
 
 	kept    cache[*witnessed] // checkpoints of before
 	knowing *knowing          // nil: nothing is judged once more
@@ -196,6 +203,9 @@ func (r *replay) terms() []ledger.WitnessTerm {
 
 // fault keeps a fault. Of very many it counts all and keeps those that the report lists.
 func (r *replay) fault(f Fault) {
+	if r.isErased(f) {
+		return
+	}
 	r.report.FaultCount++
 	if r.faults = append(r.faults, f); len(r.faults) > maxFaultsKept {
 		r.orderFaults()
@@ -209,10 +219,6 @@ func orderFaults(faults []Fault) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
 	})
-}
-
-func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	return readBlob(ctx, r.src, digest)
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.
@@ -241,6 +247,7 @@ func (r *replay) conclude() Report {
 		r.report.FaultCount = int64(len(r.faults))
 	}
 	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
+	r.listErased()
 	r.report.Entries = r.kinds.list()
 	r.report.Outcome = r.report.outcome()
 	return r.report

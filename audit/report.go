@@ -50,31 +50,33 @@ func (o Outcome) ExitCode() int {
 // same bytes come out whatever the number of workers, the machine and the day. Only where an engine of the log is stopped,
 // because it takes too long or too much memory, another machine may come further.
 type Report struct {
-	Type       string               `json:"type"`
-	Outcome    Outcome              `json:"outcome"`
-	Trust      string               `json:"trust"` // anchored, or not anchored
-	Origin     string               `json:"origin"`
-	Size       int64                `json:"size"` // entries, as the checkpoint says
-	Root       canon.Digest         `json:"root,omitzero"`
-	Scope      *Scoped              `json:"scope,omitzero"` // absent: the whole log
-	Range      *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
-	Rules      []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
-	Witnesses  Witnessing           `json:"witnesses"`      // of the checkpoint
-	Keys       []SeenKey            `json:"keys"`           // that the log shows
-	Roots      []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
-	Entries    []KindCount          `json:"entries"`        // that were read, by kind
-	Unanswered int64                `json:"unanswered"`     // evidence without a verdict
-	Appraisals Tally                `json:"appraisals"`
-	Verdicts   Tally                `json:"verdicts"`
-	Outcomes   []KindCount          `json:"outcomes"` // of the logged verdicts
-	Time       TimeBounds           `json:"time"`     // of appraisals
-	Engines    []SeenEngine         `json:"engines"`  // that the log holds
-	Today      Today                `json:"today"`
-	Promises   []Kept               `json:"promises"`
-	Now        *Rejudged            `json:"now,omitzero"`   // absent: nothing was judged once more
-	First      *Fault               `json:"first,omitzero"` // first appraisal or verdict that came out otherwise, in log order
-	FaultCount int64                `json:"fault_count"`
-	Faults     []Fault              `json:"faults"` // the first MaxFaults of them, in log order
+	Type        string               `json:"type"`
+	Outcome     Outcome              `json:"outcome"`
+	Trust       string               `json:"trust"` // anchored, or not anchored
+	Origin      string               `json:"origin"`
+	Size        int64                `json:"size"` // entries, as the checkpoint says
+	Root        canon.Digest         `json:"root,omitzero"`
+	Scope       *Scoped              `json:"scope,omitzero"` // absent: the whole log
+	Range       *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
+	Rules       []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
+	Witnesses   Witnessing           `json:"witnesses"`      // of the checkpoint
+	Keys        []SeenKey            `json:"keys"`           // that the log shows
+	Roots       []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
+	Entries     []KindCount          `json:"entries"`        // that were read, by kind
+	Unanswered  int64                `json:"unanswered"`     // evidence without a verdict
+	Appraisals  Tally                `json:"appraisals"`
+	Verdicts    Tally                `json:"verdicts"`
+	Outcomes    []KindCount          `json:"outcomes"` // of the logged verdicts
+	Time        TimeBounds           `json:"time"`     // of appraisals
+	Engines     []SeenEngine         `json:"engines"`  // that the log holds
+	Today       Today                `json:"today"`
+	Promises    []Kept               `json:"promises"`
+	ErasedCount int64                `json:"erased_count,omitzero"` // blobs that are not there because they were erased, as they may be
+	Erased      []ErasedBlob         `json:"erased,omitzero"`       // the first MaxFaults of them, ordered by digest
+	Now         *Rejudged            `json:"now,omitzero"`          // absent: nothing was judged once more
+	First       *Fault               `json:"first,omitzero"`        // first appraisal or verdict that came out otherwise, in log order
+	FaultCount  int64                `json:"fault_count"`
+	Faults      []Fault              `json:"faults"` // the first MaxFaults of them, in log order
 }
 
 // Words for [Report.Trust].
@@ -170,6 +172,10 @@ func (r Report) Text() string {
 	}
 	switch r.Outcome {
 	case Equal:
+		if r.ErasedCount > 0 {
+			line("replay", "equal%s: what was not erased, as it may be, follows from its logged inputs", r.within())
+			break
+		}
 		line("replay", "equal%s: every appraisal and verdict follows from its logged inputs", r.within())
 	case NotAnchored:
 		line("replay", "equal%s, but undecided: %s", r.within(), r.undecided())
@@ -229,6 +235,12 @@ func (r Report) Text() string {
 	}
 	if r.Appraisals.Logged > 0 {
 		line("time", "%s", r.Time.text())
+	}
+	for _, b := range r.Erased {
+		line("erased", "%s: by entry %d", b.Part, b.By)
+	}
+	if more := r.ErasedCount - int64(len(r.Erased)); more > 0 {
+		line("erased", "and %d more", more)
 	}
 	for _, p := range r.Promises {
 		line("promise", "%s: %s: %s", p.State, Printable(p.Name), p.What)

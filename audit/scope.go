@@ -186,6 +186,9 @@ func ExportScope(ctx context.Context, src ledger.Source, criteria Criteria, w io
 			return fail(err)
 		}
 		inner, err := Names(ctx, src, e)
+		if r.wasErased(e.Body) && isAbsent(err) {
+			err = nil
+		}
 		if err == nil && e.Kind == ledger.KindAppraisal {
 			err = kept.bracket(ctx, i)
 		}
@@ -201,7 +204,7 @@ func ExportScope(ctx context.Context, src ledger.Source, criteria Criteria, w io
 	if c, err := ledger.ReadCheckpoint(note); err != nil || c.Size != r.report.Size {
 		return fail(errors.New("the log grew meanwhile: try again"))
 	}
-	if err := writeExport(ctx, src, w, preamble{note, text, kept}, r.report.Size, slices.Compact(sorted(blobs))); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note, text, kept}, r.report.Size, slices.Compact(sorted(blobs)), r.wasErased); err != nil {
 		return fail(err)
 	}
 	return s, nil
@@ -252,6 +255,9 @@ func (r *replay) decided(ctx context.Context, ev *evidence, word string) (bool, 
 	for _, a := range ev.appraisals {
 		for _, v := range a.verdicts {
 			body, err := r.blob(ctx, v.body)
+			if r.wasErased(v.body) && err != nil {
+				continue
+			}
 			if err != nil {
 				return false, err
 			}
@@ -270,8 +276,10 @@ func (r *replay) decided(ctx context.Context, ev *evidence, word string) (bool, 
 // choose adds evidence, what was made of it, and the entries that this rests on.
 func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool) error {
 	chosen[ev.index] = true
+	r.chooseErasure(ev.body, chosen)
 	if ev.challenge != nil {
 		chosen[ev.challenge.index] = true
+		r.chooseErasure(ev.challenge.body, chosen)
 	}
 	item := func(kind string, digest canon.Digest) {
 		if at, ok := r.items[logged{kind, digest}]; ok {
@@ -282,6 +290,8 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 		chosen[a.index] = true
 		for _, v := range a.verdicts {
 			chosen[v.index] = true
+			r.chooseErasure(v.body, chosen)
+			r.chooseErasure(v.policy, chosen)
 			at, _, ok, err := r.find(ctx, ledger.KindPolicy, v.policy)
 			if err != nil {
 				return err
@@ -293,7 +303,11 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 				return err
 			}
 		}
+		r.chooseErasure(a.body, chosen)
 		body, err := r.blob(ctx, a.body)
+		if r.wasErased(a.body) && err != nil {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -318,6 +332,7 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 				for _, act := range e.Activations {
 					if digest, err := enrolmentOf(e.Challenge.Node, act); err == nil {
 						item(ledger.KindEnrolment, digest)
+						r.chooseErasure(digest, chosen)
 					}
 				}
 			default:
@@ -335,8 +350,8 @@ type preamble struct {
 	kept  *keeping
 }
 
-// writeExport writes the parts of an export.
-func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble, size int64, blobs []canon.Digest) error {
+// writeExport writes the parts of an export. Of its blobs, those that were erased need not be there.
+func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble, size int64, blobs []canon.Digest, erased func(canon.Digest) bool) error {
 	if err := tar.Write(w, partCheckpoint, p.note); err != nil {
 		return err
 	}
@@ -361,6 +376,9 @@ func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble
 	}
 	for _, d := range blobs {
 		data, err := readBlob(ctx, src, d)
+		if erased(d) && isAbsent(err) {
+			continue
+		}
 		if err == nil {
 			err = tar.Write(w, blobName(d), data)
 		}

@@ -3,6 +3,8 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -23,6 +25,7 @@ const (
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
 	KindEngine     = "engine/v1"
+	KindErasure    = "erasure/v1"
 	KindHeads      = "heads/v1"
 )
 
@@ -43,6 +46,7 @@ var streamOf = map[string]string{
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
 	KindEngine:     StreamServer,
+	KindErasure:    StreamServer,
 	KindHeads:      StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,
@@ -50,6 +54,9 @@ var streamOf = map[string]string{
 	KindEnrolment:  StreamVerifier,
 	KindEvidence:   nodePrefix,
 }
+
+// Kinds returns the kinds of entries that this build knows, ordered.
+func Kinds() []string { return slices.Sorted(maps.Keys(streamOf)) }
 
 // Entry records one act of one actor. What was done is the body, a blob that the entry names.
 type Entry struct {

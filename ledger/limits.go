@@ -17,6 +17,9 @@ const (
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from, or of a verifier
 	MaxVersion     = 80       // bytes of the version of an engine, and of the name of a room
 	MaxRooms       = 64       // rooms of an engine
+	MaxErasure     = 1 << 20  // bytes of an erasure document
+	MaxErased      = 4096     // digests and nodes of one erasure document
+	MaxReason      = 1 << 10  // bytes of its reason
 
 	ClockSlack = 60 // seconds between two honest clocks
 

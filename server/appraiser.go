@@ -261,10 +261,10 @@ func failed(evidence canon.Digest, at canon.Time, by *policy.Policy) (verifier.A
 
 // conclude stores a judgement and its entries, and enrols devices. It reports whether it was the first to do so.
 func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgement, key ledger.Signer, now canon.Time) (bool, error) {
-	if j.expect != nil {
-		tx.PutBlob(j.expect)
-	}
 	appraisal := tx.PutBlob(j.appraisal)
+	if j.expect != nil {
+		tx.PutPart(appraisal, j.expect)
+	}
 	payload, err := canon.Marshal(policy.Result{
 		Type: policy.ResultType, Build: s.build, Evidence: t.digest, Appraisal: appraisal, Policy: s.given.policy.Digest(), Verdict: j.verdict,
 	})

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"testing"
+
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -9,3 +12,20 @@ import (
 func (s *Server) TestingOnlyAppraise(f func(*verifier.Opened, attest.Case) verifier.Appraisal) {
 	s.appraise = f
 }
+
+// TestingOnlyStep has f told of each step after which a process may die.
+func (s *Store) TestingOnlyStep(f func(string)) { s.testingOnlyStep = f }
+
+// TestingOnlyForget deletes a blob's row as erasing and collecting do.
+func (s *Store) TestingOnlyForget(t testing.TB, now canon.Time, digest canon.Digest) {
+	t.Helper()
+	if err := s.Tx(t.Context(), func(tx *Tx) error { return deleteBlob(t.Context(), tx.SQL, digest, now) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Doors to how bundles are kept.
+var (
+	SplitBundle = splitBundle
+	JoinBundle  = joinBundle
+)

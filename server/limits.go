@@ -36,12 +36,16 @@ const (
 	MaxBehind       = time.Minute            // that a clock may be behind what the log says already, which then counts
 	retryDatabase   = 2 * time.Second        // wish of a server whose database is away
 	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired
+	GarbageAge      = 24 * time.Hour         // for which a part that nothing needs any more is kept
+	SegmentRest     = 10 * time.Minute       // for which a segment of blobs was not written before it may go: longer than a transaction
+	CollectInterval = time.Hour              // between two collections of a running server
 	appraiserPoll   = time.Second            // how late the appraiser sees what another process took
 )
 
 const (
 	leaseIntervals   = 10   // of publishing that a process may miss before its roles are taken over
 	appraiserBatch   = 64   // submissions that one look at the table finds
+	collectBatch     = 256  // blobs that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher
 	witnessTries     = 3    // of one witness in a round, each from the size that it named
 	activationSecret = 32   // bytes; a TPM opens no more than a digest has

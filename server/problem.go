@@ -33,6 +33,7 @@ const (
 	codeNotPublished = "not-published" // 409: no cosigned checkpoint holds the verdict yet
 	codeStalled      = "stalled"       // 503: nothing was published for too long
 	codeOutdone      = "outdone"       // 410: something later speaks against the node
+	codeErased       = "erased"        // 410: an entry of the log says that it was erased
 	codeTooMany      = "too-many"      // 429: too many open challenges
 	codeInternal     = "internal"      // 500: our fault
 	codeBusy         = "busy"          // 503: come again
@@ -57,6 +58,7 @@ var statuses = map[string]struct {
 	codeNotPublished:            {http.StatusConflict, "the verdict is not published"},
 	codeStalled:                 {http.StatusServiceUnavailable, "the log is stalled"},
 	codeOutdone:                 {http.StatusGone, "the verdict no longer stands alone"},
+	codeErased:                  {http.StatusGone, "it was erased"},
 	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},
 	codeMediaType:               {http.StatusUnsupportedMediaType, "the media type is not known"},
 	codeBadSignature:            {http.StatusUnprocessableEntity, "the signature is not good"},
@@ -123,9 +125,12 @@ var (
 // caller learns no more than that.
 func (s *Server) problemOf(ctx context.Context, what string, err error) *problem {
 	var p *problem
+	var erased *ErasedError
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &erased):
+		return refuse(codeErased, "by entry %d of the log", erased.Entry)
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse(codeNotFound, "no such thing")
 	case ctx.Err() != nil:

@@ -249,6 +249,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.mirror != nil {
 		loops.Go(func() { s.everyInterval(ctx, "mirroring failed", s.updateMirror) })
 	}
+	loops.Go(func() { s.collectLoop(ctx) })
 	var scrapeErr error
 	loops.Go(func() {
 		defer cancel()

@@ -9,11 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"math/bits"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/pack"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
 )
@@ -26,7 +26,8 @@ var migrations embed.FS
 const maxRowsPerInsert = 16
 
 // Store keeps the log, its blobs and all other state of a server in one database, so that what the server did, the
-// entries that say so and the deadlines that follow commit together or not at all. Its methods may be called
+// entries that say so and the deadlines that follow commit together or not at all. The bytes of blobs may lie in a folder
+// beside it (blobs.go). Its methods may be called
 // concurrently, and several processes may use one PostgreSQL database.
 //
 // An entry takes three steps, each one transaction, and no step has a recovery: whatever is there after a crash is what
@@ -40,8 +41,15 @@ type Store struct {
 	holder func() (string, error) // names this start of this process in leases
 	had    sync.Map               // roles that it took since it was opened
 
+	codec    codec
+	folder   *pack.Folder // that blobs are written to; nil: they are written into the database
 	randomMu sync.Mutex
-	random   io.Reader // salts of leaves
+	random   io.Reader // salts of leaves, names of segments
+
+	testingOnlyStep func(string) // told when a step is done after which a process may die
+
+	lateMu sync.Mutex
+	late   *pack.Folder // that another process has begun to write to since this store was opened; nil: not seen yet
 }
 
 // OpenStore opens a database (see [sqldb.Open]) and brings it to this build's version. random is the source of salts.
@@ -57,13 +65,27 @@ func OpenStore(ctx context.Context, url string, random io.Reader) (*Store, error
 	if err := db.Migrate(ctx, files); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &Store{db: db, random: random}
+	s := &Store{db: db, random: random, testingOnlyStep: func(string) {}}
 	s.holder = sync.OnceValues(s.holderName)
+	if s.codec, err = newCodec(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if s.folder, err = s.openFolder(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 
-// Close closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+// Close closes the database and the blob folder.
+func (s *Store) Close() error {
+	errs := []error{s.db.Close(), s.codec.close()}
+	for _, f := range []*pack.Folder{s.folder, s.late} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
 
 func (s *Store) salt() (salt [ledger.SaltSize]byte, err error) {
 	s.randomMu.Lock()
@@ -81,9 +103,16 @@ type Tx struct {
 	SQL *sql.Tx
 
 	store   *Store
-	blobs   map[canon.Digest][]byte
+	blobs   map[canon.Digest]putBlob
+	edges   []edge
 	tails   map[string]ledger.Tail // of the streams that this transaction holds
 	entries []pending
+}
+
+// putBlob is a blob that a transaction puts.
+type putBlob struct {
+	data []byte
+	part bool // nothing needs it but what names it as a part
 }
 
 type pending struct {
@@ -94,9 +123,12 @@ type pending struct {
 
 // Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see
 // [sqldb.DB.Tx]. Under the lease of a context (see [Under]) it commits only if the lease still stands.
-func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error {
-	return s.sqlTx(ctx, func(sqlTx *sql.Tx) error {
-		tx := &Tx{SQL: sqlTx, store: s, blobs: map[canon.Digest][]byte{}, tails: map[string]ledger.Tail{}}
+func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error { return s.tx(ctx, s.sqlTx, f) }
+
+// tx runs f in a transaction of a kind that the database has.
+func (s *Store) tx(ctx context.Context, run func(context.Context, func(*sql.Tx) error) error, f func(*Tx) error) error {
+	return run(ctx, func(sqlTx *sql.Tx) error {
+		tx := &Tx{SQL: sqlTx, store: s, blobs: map[canon.Digest]putBlob{}, tails: map[string]ledger.Tail{}}
 		if err := f(tx); err != nil {
 			return err
 		}
@@ -117,7 +149,18 @@ type Draft struct {
 // before the transaction ends.
 func (tx *Tx) PutBlob(data []byte) canon.Digest {
 	digest := canon.Sum(data)
-	tx.blobs[digest] = data
+	tx.blobs[digest] = putBlob{data: data}
+	return digest
+}
+
+// PutPart stores bytes that a blob of this transaction needs, and nobody else: they go when the last such blob goes. Bytes
+// that were put for their own sake, before or after, stay.
+func (tx *Tx) PutPart(whole canon.Digest, data []byte) canon.Digest {
+	digest := canon.Sum(data)
+	if _, ok := tx.blobs[digest]; !ok {
+		tx.blobs[digest] = putBlob{data: data, part: true}
+	}
+	tx.edges = append(tx.edges, edge{digest, whole})
 	return digest
 }
 
@@ -166,15 +209,7 @@ func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
 // flush writes what the transaction collected. Rows go in an order that all transactions share, to keep deadlocks rare,
 // and the places in the log come last: from there to the commit, transactions of all processes queue.
 func (tx *Tx) flush(ctx context.Context) error {
-	digests := make([]canon.Digest, 0, len(tx.blobs))
-	for d := range tx.blobs {
-		digests = append(digests, d)
-	}
-	slices.SortFunc(digests, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
-	err := insertRows(ctx, tx.SQL, `INSERT INTO blob(digest, data)`, ` ON CONFLICT (digest) DO NOTHING`, 2, len(digests), func(i int, args []any) []any {
-		return append(args, digests[i][:], tx.blobs[digests[i]])
-	})
-	if err != nil {
+	if err := tx.flushBlobs(ctx); err != nil {
 		return fmt.Errorf("store blobs: %w", err)
 	}
 	for name, tail := range tx.tails {
@@ -190,7 +225,7 @@ func (tx *Tx) flush(ctx context.Context) error {
 	if err := tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next + $1 WHERE id = 1 RETURNING next`, n).Scan(&end); err != nil {
 		return fmt.Errorf("take places in the log: %w", err)
 	}
-	err = insertRows(ctx, tx.SQL, `INSERT INTO entry(place, commitment, opening, kind, stream, sequence, body)`, ``, 7, len(tx.entries), func(i int, args []any) []any {
+	err := insertRows(ctx, tx.SQL, `INSERT INTO entry(place, commitment, opening, kind, stream, sequence, body)`, ``, 7, len(tx.entries), func(i int, args []any) []any {
 		p := &tx.entries[i]
 		return append(args, end-n+int64(i), p.commitment[:], p.opening, p.entry.Kind, p.entry.Stream, p.entry.Sequence, p.entry.Body[:])
 	})

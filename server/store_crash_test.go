@@ -81,43 +81,51 @@ func crashChild() int {
 
 // TestKill kills a working process several times, at random moments, and then reads the log as an auditor: nothing that
 // was acknowledged is lost, nothing stands twice, no stream has a gap, and the checkpoint is that of the leaves.
-func TestKill(t *testing.T) {
+func TestKill(t *testing.T) { onBoth(t, killed) }
+
+func killed(t *testing.T, url string) {
 	kills := 5
 	if os.Getenv("ASSAY_LONG") != "" {
 		kills = 30
 	}
-	onBoth(t, func(t *testing.T, url string) {
-		openStore(t, url).Close() // so that the child has no migration to do
-		random := rand.New(newSource(2))
-		acknowledged := map[canon.Digest]bool{}
-		for round := range kills {
-			killAfter(t, url, round, 1+random.IntN(400), time.Duration(random.IntN(20_000))*time.Microsecond, acknowledged)
-		}
-		s := openStore(t, url)
-		for {
-			n, err := s.Integrate(t.Context(), 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n == 0 {
-				break
-			}
-		}
-		signer, _ := logKey(t)
-		if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
+	openStore(t, url).Close() // so that the child has no migration to do
+	random := rand.New(newSource(2))
+	acknowledged := map[canon.Digest]bool{}
+	for round := range kills {
+		killAfter(t, url, round, 1+random.IntN(400), time.Duration(random.IntN(20_000))*time.Microsecond, acknowledged)
+	}
+	s := openStore(t, url)
+	for {
+		n, err := s.Integrate(t.Context(), 1000)
+		if err != nil {
 			t.Fatal(err)
 		}
-		inLog := checkLog(t, s)
-		for c := range acknowledged {
-			if _, ok := inLog[c]; !ok {
-				t.Errorf("%s was acknowledged and is lost", c.Short())
-			}
+		if n == 0 {
+			break
 		}
-		if len(acknowledged) < kills {
-			t.Errorf("only %d acknowledged in %d rounds", len(acknowledged), kills)
+	}
+	signer, _ := logKey(t)
+	if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
+		t.Fatal(err)
+	}
+	inLog := checkLog(t, s)
+	for c := range acknowledged {
+		if _, ok := inLog[c]; !ok {
+			t.Errorf("%s was acknowledged and is lost", c.Short())
+			continue
 		}
-		t.Logf("%d kills: %d acknowledged, %d in the log", kills, len(acknowledged), len(inLog))
-	})
+		e, err := s.Entry(t.Context(), c)
+		if err == nil {
+			_, err = s.Blob(t.Context(), e.Body)
+		}
+		if err != nil {
+			t.Errorf("%s: its body: %v", c.Short(), err)
+		}
+	}
+	if len(acknowledged) < kills {
+		t.Errorf("only %d acknowledged in %d rounds", len(acknowledged), kills)
+	}
+	t.Logf("%d kills: %d acknowledged, %d in the log", kills, len(acknowledged), len(inLog))
 }
 
 // killAfter starts a child, reads the given number of acknowledgements, waits a little more so that the kill falls into

@@ -63,20 +63,6 @@ func (src source) Blob(ctx context.Context, digest canon.Digest) ([]byte, error)
 	return src.store.Blob(ctx, digest)
 }
 
-// Blob returns the bytes of a digest: a stored blob, or the opening of a commitment. Without: [fs.ErrNotExist].
-func (s *Store) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	var data []byte
-	err := s.db.Reader().QueryRowContext(ctx, `SELECT data FROM blob WHERE digest = $1
-		UNION ALL SELECT opening FROM entry WHERE commitment = $1`, digest[:]).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", digest, err)
-	}
-	return data, nil
-}
-
 // Record is an entry of the log with its place.
 type Record struct {
 	Index      int64 // of the leaf
@@ -107,7 +93,16 @@ func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]Record, e
 }
 
 func (s *Store) records(ctx context.Context, where string, limit int, arg any) ([]Record, error) {
-	rows, err := s.db.Reader().QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
+	return records(ctx, s.db.Reader(), where, limit, arg)
+}
+
+// rowsQuerier is a transaction or the readers' pool.
+type rowsQuerier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func records(ctx context.Context, q rowsQuerier, where string, limit int, arg any) ([]Record, error) {
+	rows, err := q.QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +48,8 @@ func (a *app) auditCommand() *cobra.Command {
 }
 
 func (a *app) auditExportCommand() *cobra.Command {
-	var data, database, out string
+	var d database
+	var out string
 	var scope scopeArgs
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -67,18 +67,11 @@ it, and what that rests on. A replay of it says what it covers.`,
   assay audit export --database postgres://assay@db/assay | ssh auditor 'cat > log.tar'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			switch {
-			case (data == "") == (database == ""):
-				return errors.New("want one of --data FOLDER and --database URL")
-			case database == "":
-				database = "sqlite:" + filepath.Join(data, "assay.db")
-			}
-			return a.auditExport(c.Context(), database, out, scope)
+			return a.auditExport(c.Context(), &d, out, scope)
 		},
 	}
+	d.flags(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&data, "data", "", "data `FOLDER` of the server")
-	fl.StringVar(&database, "database", "", "`URL`: sqlite:PATH or postgres://...")
 	fl.StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
 	fl.StringArrayVar(&scope.nodes, "node", nil, "`ID` of a node whose evidence is exported; may be repeated")
 	fl.StringVar(&scope.from, "from", "", "evidence from this entry or instant on: `INDEX|TIME`")
@@ -112,35 +105,20 @@ func (s scopeArgs) criteria() (c audit.Criteria, whole bool, err error) {
 	return c, len(s.nodes) == 0 && s.from == "" && s.to == "" && s.verdict == "", c.Check()
 }
 
-func (a *app) auditExport(ctx context.Context, database, out string, scope scopeArgs) (err error) {
+func (a *app) auditExport(ctx context.Context, d *database, out string, scope scopeArgs) error {
 	criteria, whole, err := scope.criteria()
 	if err != nil {
 		return err
 	}
-	if path, ok := strings.CutPrefix(database, "sqlite:"); ok { // opening would make the file
-		if _, err := os.Stat(path); err != nil {
+	return d.with(ctx, nil, func(store *server.Store) error {
+		return a.writeOut(out, func(w io.Writer) error {
+			if whole {
+				return audit.Export(ctx, store.Source(), w)
+			}
+			_, err := audit.ExportScope(ctx, store.Source(), criteria, w)
 			return err
-		}
-	}
-	store, err := server.OpenStore(ctx, database, neverRandom{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return a.writeOut(out, func(w io.Writer) error {
-		if whole {
-			return audit.Export(ctx, store.Source(), w)
-		}
-		_, err := audit.ExportScope(ctx, store.Source(), criteria, w)
-		return err
+		})
 	})
-}
-
-// neverRandom is the randomness of a store that writes no entries.
-type neverRandom struct{}
-
-func (neverRandom) Read([]byte) (int, error) {
-	return 0, errors.New("a reader of the log appends nothing")
 }
 
 // writeOut writes stdout, or a file that is there whole or not at all.

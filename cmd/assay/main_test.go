@@ -60,6 +60,9 @@ func TestScripts(t *testing.T) {
 			server := httptest.NewServer(vendors)
 			env.Defer(server.Close)
 			env.Setenv("VENDORS", server.URL)
+			if err := writeOldStore(env); err != nil {
+				return err
+			}
 			return writeMinted(env.WorkDir)
 		},
 	})

@@ -62,6 +62,7 @@ type DB struct {
 	// write holds one connection for SQLite, so that writers of this process queue here and not on the file's lock.
 	write, read *sql.DB
 	postgres    bool
+	dir         string // of the SQLite file
 }
 
 // Open opens a database and checks that it answers. It changes nothing but creates a SQLite file that is not there, for
@@ -108,7 +109,7 @@ func open(databaseURL string) (*DB, error) {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
 		read.SetMaxOpenConns(maxReaders)
-		return &DB{write: write, read: read}, nil
+		return &DB{write: write, read: read, dir: filepath.Dir(path)}, nil
 	case strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://"):
 		config, err := pgx.ParseConfig(databaseURL)
 		if err != nil {
@@ -126,6 +127,9 @@ func open(databaseURL string) (*DB, error) {
 	scheme, _, _ := strings.Cut(databaseURL, ":")
 	return nil, fmt.Errorf("open database: scheme %.20q is not known, want sqlite:PATH or postgres://…", scheme)
 }
+
+// Dir returns the folder of a SQLite file, or nothing.
+func (db *DB) Dir() string { return db.dir }
 
 // Close closes all connections.
 func (db *DB) Close() error {
@@ -214,6 +218,25 @@ func (db *DB) Tx(ctx context.Context, f func(*sql.Tx) error) error {
 			pause *= 2
 		}
 	}
+}
+
+// Erase is [DB.Tx] for a transaction that deletes what is to be gone. SQLite overwrites it in the file, and takes it out of
+// the write-ahead log, as soon as no reader is in the way. In PostgreSQL it goes when the table is vacuumed, and from its
+// write-ahead log and backups when those go: that is for who runs it to see to.
+func (db *DB) Erase(ctx context.Context, f func(*sql.Tx) error) error {
+	if db.postgres {
+		return db.Tx(ctx, f)
+	}
+	// There is one connection that writes, so the setting is of this transaction alone.
+	if _, err := db.write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	err := db.Tx(ctx, f)
+	// Both are to be done whatever became of the transaction and of who wanted it.
+	after := context.WithoutCancel(ctx)
+	_, err1 := db.write.ExecContext(after, `PRAGMA secure_delete = OFF`)
+	_, err2 := db.write.ExecContext(after, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return errors.Join(err, err1, err2)
 }
 
 func (db *DB) once(ctx context.Context, f func(*sql.Tx) error) error {

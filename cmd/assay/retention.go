@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/server"
+)
+
+func (a *app) retentionCommand() *cobra.Command {
+	var d database
+	cmd := &cobra.Command{
+		Use:   "retention",
+		Short: "Hold what must not go, and erase what may",
+		Long: `Hold what must not go, and erase what may.
+
+A log keeps its entries for ever. What they name can be erased when the time of its
+class has run out, and nothing holds it: an entry of the log says so first, and an
+audit repeats the judgement. These commands work on the server's own database, while
+the server runs or not.`,
+		Example: `  assay retention show --data /var/lib/assay
+  assay retention hold "case 12" --node node-0123456789abcdef --reason "court order" --data /var/lib/assay
+  assay retention erase DIGEST --class identity --reason "asked for by its owner" --data /var/lib/assay`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	d.flags(cmd)
+	cmd.AddCommand(a.retentionShowCommand(&d), a.retentionHoldCommand(&d), a.retentionReleaseCommand(&d), a.retentionEraseCommand(&d))
+	return cmd
+}
+
+// shownClass says how long a class is kept.
+type shownClass struct {
+	Class string `json:"class"`
+	Days  int64  `json:"days,omitzero"` // absent: for ever
+}
+
+// shownAct is a hold or an erasure with its place in the log.
+type shownAct struct {
+	Entry   int64          `json:"entry"`
+	Time    canon.Time     `json:"time"`
+	Hold    string         `json:"hold,omitzero"`
+	Class   string         `json:"class,omitzero"`
+	Nodes   []string       `json:"nodes"`
+	Digests []canon.Digest `json:"digests"`
+	Reason  string         `json:"reason"`
+}
+
+type shownRetention struct {
+	Classes  []shownClass `json:"classes"`
+	Holds    []shownAct   `json:"holds"` // in force
+	Erasures []shownAct   `json:"erasures"`
+}
+
+const secondsOfDay = 24 * 60 * 60
+
+func (a *app) retentionShowCommand(d *database) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show how long things are kept, the holds in force, and what was erased",
+		Example: `  assay retention show --data /var/lib/assay
+  assay retention show --data /var/lib/assay -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("output %q: want text or json", output)
+			}
+			return d.with(c.Context(), nil, func(s *server.Store) error { return a.retentionShow(c.Context(), s, output) })
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or json")
+	return cmd
+}
+
+func (a *app) retentionShow(ctx context.Context, s *server.Store, output string) error {
+	acts, err := s.Acts(ctx)
+	if err != nil {
+		return err
+	}
+	show := shownRetention{Classes: []shownClass{}, Holds: []shownAct{}, Erasures: []shownAct{}}
+	for _, c := range ledger.Classes {
+		keep, _ := ledger.Retention(c)
+		show.Classes = append(show.Classes, shownClass{c, keep / secondsOfDay})
+	}
+	shown := func(act ledger.Act) shownAct {
+		return shownAct{act.Index, act.Time, act.Hold, act.Class, act.Nodes, act.Digests, act.Reason}
+	}
+	for _, h := range ledger.InForce(acts) {
+		show.Holds = append(show.Holds, shown(h))
+	}
+	for _, act := range acts {
+		if act.Act == ledger.ActErase {
+			show.Erasures = append(show.Erasures, shown(act))
+		}
+	}
+	if output == "json" {
+		data, err := canon.Marshal(show)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "%s\n", indent(data))
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, c := range show.Classes {
+		keep := "for ever"
+		if c.Days > 0 {
+			keep = fmt.Sprintf("%d days", c.Days)
+		}
+		fmt.Fprintf(w, "class\t%s\t%s\t%s\n", c.Class, keep, strings.Join(kindsOf(c.Class), " "))
+	}
+	for _, h := range show.Holds {
+		fmt.Fprintf(w, "hold\t%q\t%s\tentry %d: %s: %q\n", h.Hold, h.Time, h.Entry, covered(h), h.Reason)
+	}
+	for _, e := range show.Erasures {
+		fmt.Fprintf(w, "erased\t%s\t%s\tentry %d: %s: %q\n", e.Class, e.Time, e.Entry, covered(e), e.Reason)
+	}
+	return w.Flush()
+}
+
+// kindsOf lists the kinds of a class by which people know it.
+func kindsOf(class string) []string {
+	if class == ledger.ClassRecord {
+		return []string{"all", "others"}
+	}
+	var out []string
+	for _, k := range ledger.Kinds() {
+		if ledger.ClassOf(k) == class {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func covered(s shownAct) string {
+	names := slices.Clone(s.Nodes)
+	for _, d := range s.Digests {
+		names = append(names, d.String())
+	}
+	return strings.Join(names, " ")
+}
+
+// act makes one act and says its entry.
+func (a *app) act(ctx context.Context, d *database, make func(*server.Store) (ledger.Erasure, error), done string) error {
+	return d.with(ctx, rand.Reader, func(s *server.Store) error {
+		e, err := make(s)
+		if err != nil {
+			return err
+		}
+		at, err := s.Act(ctx, e, canon.At(a.now()))
+		if err != nil {
+			return refusedAct(err)
+		}
+		fmt.Fprintf(a.stdout, "entry %d\n", at)
+		a.say("%s; a running server publishes the entry, one that is down at its next start", done)
+		return nil
+	})
+}
+
+// refusedAct makes a refusal of an act one that scripts see as such.
+func refusedAct(err error) error {
+	var r *server.RefusedError
+	if errors.As(err, &r) {
+		return withHint(err, "assay retention show says how long things are kept and what is on hold")
+	}
+	return err
+}
+
+// digestsOf reads digests of the command line, ordered, each once.
+func digestsOf(texts []string) ([]canon.Digest, error) {
+	out := []canon.Digest{}
+	for _, text := range texts {
+		d, err := canon.ParseDigest(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(out), nil
+}
+
+func (a *app) retentionHoldCommand(d *database) *cobra.Command {
+	var nodes, digests []string
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "hold NAME",
+		Short: "Keep what is of a node, a verdict or any blob from being erased",
+		Long: `Keep what is of a node, a verdict or any blob from being erased.
+
+A hold on a node covers its evidence, the challenges that this answers, the appraisals
+and verdicts of it, now and later, and the enrolments that it has now. A hold on a
+digest covers that blob and what it rests on: of a verdict its appraisal, evidence,
+challenge and policy. It is an entry of the log, and lasts until it is released.`,
+		Example: `  assay retention hold "case 12" --node node-0123456789abcdef --reason "court order" --data /var/lib/assay`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.act(c.Context(), d, func(s *server.Store) (ledger.Erasure, error) {
+				ds, err := digestsOf(digests)
+				if err != nil {
+					return ledger.Erasure{}, err
+				}
+				nodes := slices.Compact(slices.Sorted(slices.Values(nodes)))
+				for _, n := range nodes {
+					more, err := s.EnrolmentsOf(c.Context(), n)
+					if err != nil {
+						return ledger.Erasure{}, err
+					}
+					ds = append(ds, more...)
+				}
+				slices.SortFunc(ds, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
+				return ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActHold, Hold: args[0], Nodes: append([]string{}, nodes...), Digests: slices.Compact(ds), Reason: reason}, nil
+			}, fmt.Sprintf("the hold %q is in force", args[0]))
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVar(&nodes, "node", nil, "id of a `NODE`; may be repeated")
+	fl.StringArrayVar(&digests, "digest", nil, "`DIGEST` of a verdict or any blob; may be repeated")
+	fl.StringVar(&reason, "reason", "", "`TEXT` that the log keeps")
+	return cmd
+}
+
+func (a *app) retentionReleaseCommand(d *database) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "release NAME", Short: "End a hold", Args: cobra.ExactArgs(1),
+		Example: `  assay retention release "case 12" --reason "case closed" --data /var/lib/assay`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.act(c.Context(), d, func(*server.Store) (ledger.Erasure, error) {
+				return ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActRelease, Hold: args[0], Nodes: []string{}, Digests: []canon.Digest{}, Reason: reason}, nil
+			}, fmt.Sprintf("the hold %q is released", args[0]))
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that the log keeps")
+	return cmd
+}
+
+func (a *app) retentionEraseCommand(d *database) *cobra.Command {
+	var class, reason string
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "erase DIGEST...",
+		Short: "Erase bodies of entries whose time has run out and that nothing holds",
+		Long: `Erase bodies of entries whose time has run out and that nothing holds.
+
+All of them or none. The entries stay, and what they say besides; so does the answer to
+who asks for what is gone: erased, and by which entry. Bytes in the segments of a blob
+folder are gone when the server has written the segment anew, at its next collections;
+PostgreSQL needs a VACUUM; copies and backups are for you to see to.`,
+		Example: `  assay retention erase DIGEST --class identity --reason "asked for by its owner" --data /var/lib/assay
+  assay retention erase DIGEST --class judgement --reason "out of retention" --dry-run --data /var/lib/assay`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			erasure := func(*server.Store) (ledger.Erasure, error) {
+				ds, err := digestsOf(args)
+				return ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActErase, Class: class, Nodes: []string{}, Digests: ds, Reason: reason}, err
+			}
+			if !dry {
+				return a.act(c.Context(), d, erasure, "erased")
+			}
+			return d.with(c.Context(), nil, func(s *server.Store) error {
+				e, err := erasure(s)
+				if err != nil {
+					return err
+				}
+				if _, err := s.Allowed(c.Context(), e, canon.At(a.now())); err != nil {
+					return refusedAct(err)
+				}
+				fmt.Fprintln(a.stdout, "allowed")
+				return nil
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&class, "class", "", "`CLASS` of all of them: judgement, challenge or identity")
+	fl.StringVar(&reason, "reason", "", "`TEXT` that the log keeps")
+	fl.BoolVar(&dry, "dry-run", false, "say whether it is allowed, and erase nothing")
+	return cmd
+}

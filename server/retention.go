@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Holds, releases and erasures are entries of the log ([ledger.Erasure]), and the log is all that the store knows of them:
+// what may go is judged by the same rule that an auditor repeats. An erasure and the deletion that it speaks of commit
+// together, so none is without the other. Bytes in a segment are gone when the segment was written anew, see
+// [Store.Collect].
+
+// ErasedError is the error for a blob that was erased. It is a kind of [fs.ErrNotExist].
+type ErasedError struct {
+	Digest canon.Digest
+	Entry  int64 // index of the entry that says so
+}
+
+func (e *ErasedError) Error() string {
+	return fmt.Sprintf("blob %s: erased by entry %d", e.Digest, e.Entry)
+}
+
+// Unwrap makes it one of those that are not there.
+func (e *ErasedError) Unwrap() error { return fs.ErrNotExist }
+
+// RefusedError says why an act was not allowed.
+type RefusedError struct{ Refusals []ledger.Refusal }
+
+func (e *RefusedError) Error() string {
+	first := e.Refusals[0]
+	text := "not allowed: " + first.Why
+	if !first.Digest.IsZero() {
+		text = fmt.Sprintf("not allowed: %s: %s", first.Digest, first.Why)
+	}
+	if more := len(e.Refusals) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// all is the limit of a query that has none.
+const all = math.MaxInt32
+
+// errMovedOn says that what an act was judged by is not all of the log any more.
+var errMovedOn = errors.New("the log has moved on meanwhile: try again")
+
+// Acts returns the holds, releases and erasures of the log, in its order.
+func (s *Store) Acts(ctx context.Context) ([]ledger.Act, error) {
+	found, err := s.records(ctx, `kind = 'erasure/v1' AND place >= $1`, all, int64(0))
+	if err != nil {
+		return nil, err
+	}
+	var acts []ledger.Act
+	for _, r := range found {
+		body, err := s.Blob(ctx, r.Body)
+		if err != nil {
+			return nil, err
+		}
+		e, err := ledger.ParseErasure(body)
+		if err != nil {
+			return nil, fmt.Errorf("damaged database: entry %d: %w", r.Index, err)
+		}
+		acts = append(acts, ledger.Act{Index: r.Index, Time: r.Time, Erasure: e})
+	}
+	return acts, nil
+}
+
+// Allowed judges an act as if it were the log's next entry, and returns the index that it would have. One that is not
+// allowed: [*RefusedError]. For an erasure it reads every entry of the log.
+func (s *Store) Allowed(ctx context.Context, e ledger.Erasure, now canon.Time) (next int64, err error) {
+	if err := e.Validate(); err != nil {
+		return 0, err
+	}
+	progress, err := s.Progress(ctx)
+	if err != nil {
+		return 0, err
+	}
+	next = progress.Entries
+	acts, err := s.Acts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if n := len(acts); n > 0 && acts[n-1].Index >= next {
+		return 0, errMovedOn
+	}
+	custody := ledger.NewCustody(append(acts, ledger.Act{Index: next, Time: now, Erasure: e}))
+	custody.Back(next, ledger.Entry{Kind: ledger.KindErasure, Stream: ledger.StreamServer, Time: now})
+	if e.Act == ledger.ActErase {
+		if err := s.back(ctx, next, custody.Back); err != nil {
+			return 0, err
+		}
+	}
+	refusals, _ := custody.Judge()
+	refusals = slices.DeleteFunc(refusals, func(r ledger.Refusal) bool { return r.Index != next })
+	if len(refusals) > 0 {
+		return 0, &RefusedError{refusals}
+	}
+	return next, nil
+}
+
+// back visits the entries before a place, from the last to the first.
+func (s *Store) back(ctx context.Context, before int64, visit func(int64, ledger.Entry)) error {
+	for before > 0 {
+		from := max(0, before-integrateBatch)
+		page, err := s.Entries(ctx, from, int(before-from))
+		if err != nil {
+			return err
+		}
+		if int64(len(page)) != before-from {
+			return fmt.Errorf("damaged database: %d entries from %d on, want %d", len(page), from, before-from)
+		}
+		for _, r := range slices.Backward(page) {
+			visit(r.Index, r.Entry)
+		}
+		before = from
+	}
+	return nil
+}
+
+// Act makes a hold, a release or an erasure, if it is allowed, and returns the index of its entry. With an erasure go the
+// bodies that it names, and the parts of them that nothing else needs at a later collection.
+func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int64, error) {
+	next, err := s.Allowed(ctx, e, now)
+	if err != nil {
+		return 0, err
+	}
+	s.testingOnlyStep("judged")
+	document, err := canon.Marshal(e)
+	if err != nil {
+		return 0, err
+	}
+	run := s.db.Tx
+	if e.Act == ledger.ActErase {
+		run = s.db.Erase
+	}
+	var index int64
+	err = s.tx(ctx, run, func(tx *Tx) error {
+		// The stream first, as every transaction does that appends, then the places of the log: nobody appends until the
+		// end of this one.
+		d := Draft{Kind: ledger.KindErasure, Stream: ledger.StreamServer, Time: now, Body: tx.PutBlob(document), Refs: []canon.Digest{}}
+		if _, _, err := tx.Append(ctx, d); err != nil {
+			return err
+		}
+		if err := tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next WHERE id = 1 RETURNING next`).Scan(&index); err != nil {
+			return fmt.Errorf("take places in the log: %w", err)
+		}
+		if err := tx.unchanged(ctx, next, e); err != nil {
+			return err
+		}
+		if e.Act != ledger.ActErase {
+			return nil
+		}
+		for _, digest := range e.Digests {
+			if err := tx.erase(ctx, digest, index, now); err != nil {
+				return fmt.Errorf("erase %s: %w", digest, err)
+			}
+		}
+		return nil
+	})
+	return index, err
+}
+
+// unchanged checks that no entry from a place on bears upon an act that was judged by those before.
+func (tx *Tx) unchanged(ctx context.Context, from int64, e ledger.Erasure) error {
+	found, err := records(ctx, tx.SQL, `place >= $1`, all, from)
+	if err != nil {
+		return err
+	}
+	named := func(d canon.Digest) bool { return slices.Contains(e.Digests, d) }
+	for _, r := range found {
+		if r.Kind == ledger.KindErasure || named(r.Body) || slices.ContainsFunc(r.Refs, named) {
+			return errMovedOn
+		}
+	}
+	return nil
+}
+
+// erase deletes a body, by the word of the entry that will have a place.
+func (tx *Tx) erase(ctx context.Context, digest canon.Digest, place int64, now canon.Time) error {
+	found, err := queryDigests(ctx, tx.SQL, `SELECT digest FROM blob WHERE digest = $1`+tx.store.db.ForUpdate(), digest[:])
+	if err != nil || len(found) == 0 { // it was erased before
+		return err
+	}
+	if err := deleteBlob(ctx, tx.SQL, digest, now); err != nil {
+		return err
+	}
+	_, err = tx.SQL.ExecContext(ctx, `INSERT INTO erased(digest, place) VALUES ($1, $2) ON CONFLICT (digest) DO UPDATE SET place = excluded.place`, digest[:], place)
+	return err
+}
+
+// EnrolmentsOf returns the bodies of the enrolments of a node that are still there, ordered.
+func (s *Store) EnrolmentsOf(ctx context.Context, node string) ([]canon.Digest, error) {
+	found, err := s.records(ctx, `kind = 'enrolment/v1' AND place >= $1`, all, int64(0))
+	if err != nil {
+		return nil, err
+	}
+	var out []canon.Digest
+	for _, r := range found {
+		body, err := s.Blob(ctx, r.Body)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		e, err := ledger.ParseEnrolment(body)
+		if err != nil {
+			return nil, fmt.Errorf("damaged database: entry %d: %w", r.Index, err)
+		}
+		if e.Node == node {
+			out = append(out, r.Body)
+		}
+	}
+	slices.SortFunc(out, compareDigests)
+	return slices.Compact(out), nil
+}
