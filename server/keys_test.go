@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/client/relying"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
@@ -245,6 +246,41 @@ func TestRenewAtOnce(t *testing.T) {
 		t.Errorf("afterwards: %+v", d)
 	}
 	l.audited()
+}
+
+// TestPromiseOfEndedKey: an attestation result carries a promise by the key of the verdict's time, or none once that has
+// ended: no key makes promises for a time before its own, or after it.
+func TestPromiseOfEndedKey(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	_, evidence := n.prove()
+	promised := func(evidence canon.Digest) *ledger.Envelope {
+		t.Helper()
+		want := n.expected(nil)
+		want.AnyNonce = true
+		r, err := relying.Verify(n.ear(evidence), l.keys(), want, l.clock.Now())
+		must(t, err)
+		return r.Promise
+	}
+	l.clock.advance(time.Second)
+	l.settings.Renew = []string{"promise:now"}
+	l.restart()
+	l.settings.Renew = nil
+	if e := promised(evidence); e == nil {
+		t.Error("in its last second: no promise")
+	} else if _, err := ledger.OpenPromise(*e, l.server.Keyset()); err != nil {
+		t.Errorf("in its last second: %v", err)
+	}
+	l.clock.advance(time.Second)
+	if promised(evidence) != nil {
+		t.Error("a promise for a verdict that is older than the key")
+	}
+	_, evidence = n.prove()
+	if e := promised(evidence); e == nil {
+		t.Error("no promise by the new key")
+	} else if _, err := ledger.OpenPromise(*e, l.server.Keyset()); err != nil {
+		t.Errorf("by the new key: %v", err)
+	}
 }
 
 // TestRenewTwoProcesses: a process that lacks the new key goes on with the old one, raises an alarm, and ends with it.

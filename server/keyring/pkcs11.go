@@ -99,6 +99,17 @@ func (d *device) login() error {
 	return err
 }
 
+// credentialPIN is the systemd credential of the PIN.
+const credentialPIN = "assay-pkcs11-pin"
+
+// pin returns the PIN of tokens; source is a file that a URI names, or empty.
+func (s Secrets) pin(source string) (*secret, error) {
+	if source != "" {
+		return readSecret(source)
+	}
+	return s.read(envPIN, credentialPIN)
+}
+
 // slot finds the one token that the URI names.
 func (d *device) slot() (slot uint, err error) {
 	slots, err := d.module.GetSlotList(true)

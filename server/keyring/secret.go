@@ -18,7 +18,6 @@ const (
 	envPIN               = "ASSAY_PKCS11_PIN"
 	credentialPassphrase = "assay-key-passphrase"
 	credentialNew        = "assay-key-new-passphrase"
-	credentialPIN        = "assay-pkcs11-pin"
 	envCredentials       = "CREDENTIALS_DIRECTORY"
 
 	MaxSecret = 4 << 10 // bytes of a passphrase or a PIN
@@ -42,14 +41,6 @@ func (s Secrets) newPassphrase() (*secret, error) { return s.read(envNewPassphra
 // passphrases returns what may open a key file: where a change of passphrase was interrupted, either does.
 func (s Secrets) passphrases() []func() (*secret, error) {
 	return []func() (*secret, error){s.passphrase, s.newPassphrase}
-}
-
-// pin returns the PIN of tokens; source is a file that a URI names, or empty.
-func (s Secrets) pin(source string) (*secret, error) {
-	if source != "" {
-		return readSecret(source)
-	}
-	return s.read(envPIN, credentialPIN)
 }
 
 // read looks in a variable, in the file that its twin names and among systemd's credentials. Nothing anywhere: nil.
