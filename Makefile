@@ -2,7 +2,7 @@
 GO      ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: demo test lint bench long reproduce deps vectors agent-image
+.PHONY: demo test lint bench long reproduce deps vectors agent-image engine
 
 # The main job, with Go alone, as an ordinary user.
 demo:
@@ -33,6 +33,12 @@ long: deps
 # Two builds in two places, byte for byte.
 reproduce:
 	@scripts/reproduce
+
+# The rules of this tree as a WASI module, for assay serve --engine: make engine [OUT=FILE] [VERSION=NAME].
+engine:
+	@mkdir -p build
+	@VERSION='$(VERSION)' scripts/engine '$(or $(OUT),build/engine.wasm)'
+	@$(GO) run ./cmd/assay engine '$(or $(OUT),build/engine.wasm)'
 
 # Writes testvectors/ anew; a rerun changes no byte.
 vectors:

@@ -20,9 +20,9 @@ const module = "github.com/assay-network/assay"
 // floors says on which floor each room stands. Imports go down. A room that is not listed fails the test: put it where it
 // belongs.
 var floors = map[string]int{
-	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6,
+	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6,
 	"audit": 5, "server": 5,
-	"verifier": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
+	"server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
 	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2, "internal/pack": 2,
 	"internal/canon": 1, "internal/tar": 1, "internal/files": 1,
@@ -30,7 +30,7 @@ var floors = map[string]int{
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
 // its own.
-var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "attest/mint", "verifier/internal/runner", "verifier/collateral/fake"}
+var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "server/keyring/softhsm", "attest/mint", "verifier/internal/runner", "verifier/engine/enginetest", "verifier/collateral/fake"}
 
 // sideways lists the imports on one floor that are meant, each with its reason.
 var sideways = map[string]string{
@@ -61,6 +61,9 @@ var sideways = map[string]string{
 	"attest/mint -> attest/tdx":               "a maker encodes with the layout that the format reads",
 	"client/relying -> client":                "a relying party fetches the keys of a server",
 	"client -> attest":                        "/v1 carries challenges, which are words of evidence",
+	"verifier/engine -> verifier":             "it puts the two functions behind a request and a response",
+	"verifier/module -> verifier":             "it gives what an appraisal takes",
+	"verifier/module -> verifier/engine":      "it runs what speaks that interface",
 	"internal/inputs -> verifier":             "it reads what an appraisal takes",
 	"agent -> agent/device":                   "the loop collects from devices",
 }
@@ -128,7 +131,7 @@ func TestImportsGoDown(t *testing.T) {
 }
 
 // ruleRooms are the rooms whose results replay compares.
-var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "attest/nvidia", "policy", "verifier", "audit"}
+var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "attest/nvidia", "policy", "verifier", "verifier/engine", "audit"}
 
 // laws are the imports that a room must never reach, directly or through others, each with its reason.
 var laws = []struct {
@@ -139,6 +142,8 @@ var laws = []struct {
 	{[]string{"policy"}, []string{module + "/attest/sevsnp", module + "/attest/tdx", module + "/attest/nvidia", module + "/attest/mint", module + "/attest"}, "a policy reads claims, so that a new format changes no policy code"},
 	{ruleRooms, []string{"net/http", "database/sql", "os/exec"}, "a result must be the same in ten years, on a machine with no network"},
 	{[]string{"audit"}, []string{module + "/server", module + "/client", "net/http"}, "an auditor replays with no network code linked"},
+	{[]string{"audit", "cmd/assay-engine"}, []string{"github.com/tetratelabs/wazero"}, "whoever replays chooses what runs a log's engines; an engine runs none"},
+	{[]string{"cmd/assay-engine"}, []string{"net/http", "database/sql", "os/exec", module + "/attest/mint"}, "an engine is the rules and nothing else: its digest is what an auditor vouches for"},
 	{[]string{"agent", "agent/device", "cmd/assay-agent"}, []string{module + "/policy", module + "/server", module + "/internal/sqldb", "database/sql"}, "the agent is small and measured: its digest is a reference value"},
 	{[]string{"client", "client/relying", "agent", "verifier", "audit"}, []string{module + "/server"}, "only commands start the server"},
 	{[]string{"cmd/assay-agent"}, []string{module + "/attest/mint"}, "makers of evidence sign under public test keys"},
@@ -172,7 +177,11 @@ var directLaws = []struct {
 	{"database/sql", []string{"server", "internal/sqldb", "internal/sqldb/pgtest"}, "state lives in one place"},
 	{module + "/attest/mint", []string{"cmd/assay-demo", "cmd/genvectors", "agent/device/faketsm", "agent/device/swtpm", "testvectors", "verifier/collateral/fake"}, "makers of evidence sign under public test keys"},
 	{module + "/server", []string{"cmd/assay", "cmd/assay-demo"}, "only commands start the server"},
+	{"github.com/tetratelabs/wazero", []string{"verifier/module"}, "what runs a stranger's program, and within which limits, stands in one place"},
 	{"C", []string{"agent/device"}, "cgo stays in the device room"},
+	{"github.com/miekg/pkcs11", []string{"server/keyring"}, "keys are kept in one place; under the tag pkcs11 alone, since it needs cgo"},
+	{"github.com/sigstore/sigstore/pkg/signature", []string{"server/keyring"}, "keys are kept in one place"},
+	{"github.com/youmark/pkcs8", []string{"server/keyring"}, "it takes lengths as they come: that room looks at them first"},
 	{"github.com/go-jose/go-jose/v4", []string{"server"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
 	{"github.com/klauspost/compress/zstd", []string{"server"}, "what is signed, hashed or exported never depends on how it is kept"},
 	{"github.com/prometheus/client_golang/prometheus", []string{"server"}, "the agent is small and measured"},
@@ -243,7 +252,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 // TestBuildsForWASI builds what becomes the engine module. Whether it gives the same bytes there is a test of the
 // verifier.
 func TestBuildsForWASI(t *testing.T) {
-	cmd := exec.Command("go", "build", "./attest/...", "./policy/...", "./verifier", "./internal/canon", "./ledger")
+	cmd := exec.Command("go", "build", "./attest/...", "./policy/...", "./verifier", "./verifier/engine", "./internal/canon", "./ledger")
 	cmd.Dir = vectors.Root(t)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -18,7 +18,6 @@ package agent
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -247,7 +246,7 @@ func (a *Agent) answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.believe(ctx, ch); err != nil {
+	if err := a.withKeys(ctx, func() error { return a.believe(ctx, ch) }); err != nil {
 		return err
 	}
 	bundle, err := Collect(a.c.Devices, a.session.keys, ch.Challenge.Digest(), attest.Statement{
@@ -271,8 +270,8 @@ func (a *Agent) answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	promise, err := a.promised(sub.Promise)
-	if err != nil {
+	var promise ledger.Promise
+	if err := a.withKeys(ctx, func() error { promise, err = a.promised(sub.Promise); return err }); err != nil {
 		return err
 	}
 	if err := a.hold(sub.Promise, promise, ch.Checkpoint); err != nil {
@@ -281,6 +280,29 @@ func (a *Agent) answer(ctx context.Context) error {
 	a.c.Logger.Info("evidence submitted", "evidence", sub.Evidence.Short(), "keys", a.session.keys.Digest().Short(),
 		"stream", promise.Stream, "sequence", promise.Sequence, "publish_by", promise.PublishBy)
 	return a.await(ctx, sub.Evidence, promise)
+}
+
+// withKeys does a check that rests on pinned keys. Where it meets one that is not among them, the verifier may have changed
+// its keys: then it asks for the keysets that follow the pinned one, keeps the newest, and does the check once more.
+func (a *Agent) withKeys(ctx context.Context, check func() error) error {
+	err := check()
+	if !errors.Is(err, ledger.ErrUnknownKey) {
+		return err
+	}
+	keys, askErr := a.c.Server.Keys(ctx)
+	if askErr != nil {
+		return errors.Join(err, askErr)
+	}
+	n, askErr := a.c.Node.Follow(keys)
+	if askErr != nil {
+		return errors.Join(err, askErr)
+	}
+	if err := a.c.Store.SaveNode(n); err != nil {
+		return err
+	}
+	a.c.Node = n
+	a.c.Logger.Info("the verifier changed its keys", "made", n.Keyset.Made.String())
+	return check()
 }
 
 // believe checks a challenge and remembers its checkpoint, before anything is made for it.
@@ -346,29 +368,16 @@ func (a *Agent) pause(ctx context.Context, wait time.Duration) error {
 
 // promised reads the promise for evidence of this node.
 func (a *Agent) promised(e ledger.Envelope) (ledger.Promise, error) {
-	logName, _, err := ledger.ParseLogVKey(a.c.Node.LogKey)
-	if err != nil {
-		return ledger.Promise{}, err
+	p, err := ledger.OpenPromise(e, a.c.Node.Keyset)
+	switch {
+	case err != nil:
+		return p, err
+	case p.Origin != a.c.Node.Keyset.Origin:
+		return p, fmt.Errorf("promise: of log %.80q, pinned is %q", p.Origin, a.c.Node.Keyset.Origin)
+	case p.Stream != ledger.NodeStream(a.c.Node.Node):
+		return p, fmt.Errorf("promise: for stream %.80q, this is node %q", p.Stream, a.c.Node.Node)
 	}
-	var faults error
-	for _, spki := range a.c.Node.PromiseKeys {
-		pub, err := x509.ParsePKIXPublicKey(spki)
-		if err != nil {
-			return ledger.Promise{}, fmt.Errorf("pinned promise key: %w", err)
-		}
-		p, err := ledger.OpenPromise(e, pub)
-		switch {
-		case err != nil:
-			faults = errors.Join(faults, err)
-		case p.Origin != logName:
-			return p, fmt.Errorf("promise: of log %.80q, pinned is %q", p.Origin, logName)
-		case p.Stream != ledger.NodeStream(a.c.Node.Node):
-			return p, fmt.Errorf("promise: for stream %.80q, this is node %q", p.Stream, a.c.Node.Node)
-		default:
-			return p, nil
-		}
-	}
-	return ledger.Promise{}, faults
+	return p, nil
 }
 
 // await asks for the verdict on submitted evidence until there is one.
@@ -380,7 +389,7 @@ func (a *Agent) await(ctx context.Context, evidence canon.Digest, promise ledger
 			return err
 		}
 		if err == nil && r.State == client.StateDecided {
-			return a.learn(r, evidence, promise)
+			return a.learn(ctx, r, evidence, promise)
 		}
 		if a.c.Now().After(end) {
 			return errors.Join(fmt.Errorf("no verdict on evidence %s within %s", evidence.Short(), Patience), err)
@@ -393,8 +402,9 @@ func (a *Agent) await(ctx context.Context, evidence canon.Digest, promise ledger
 }
 
 // learn checks a verdict and keeps it. A reject ends the session keys.
-func (a *Agent) learn(r client.Result, evidence canon.Digest, promise ledger.Promise) error {
-	d, err := r.Decision(evidence, a.c.Node.ResultKey)
+func (a *Agent) learn(ctx context.Context, r client.Result, evidence canon.Digest, promise ledger.Promise) error {
+	var d client.Decision
+	err := a.withKeys(ctx, func() (err error) { d, err = r.Decision(evidence, a.c.Node.Keyset); return err })
 	if err != nil {
 		return err
 	}

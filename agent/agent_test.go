@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -188,7 +189,7 @@ func TestRefused(t *testing.T) {
 		submitted bool // that something was made for it and handed in
 	}{
 		{name: "wrong origin", want: "made for origin", alter: challenged(func(c *client.Challenged) { c.Challenge.Origin = "https://other.example" })},
-		{name: "foreign result key", want: "from the verifier with fingerprint", alter: challenged(func(c *client.Challenged) { c.Challenge.ResultKey = other[:] })},
+		{name: "foreign result key", want: "made for the result key", alter: challenged(func(c *client.Challenged) { c.Challenge.ResultKey = other[:] })},
 		{name: "other node", want: `for node "node-2"`, alter: challenged(func(c *client.Challenged) { c.Challenge.Node = "node-2" })},
 		{name: "short nonce", want: "nonce of 31 bytes", alter: challenged(func(c *client.Challenged) { c.Challenge.Nonce = c.Challenge.Nonce[1:] })},
 		{name: "unknown type", want: "not known to this build", alter: challenged(func(c *client.Challenged) { c.Challenge.Type = "assay/challenge/v2" })},
@@ -199,7 +200,7 @@ func TestRefused(t *testing.T) {
 			c.Checkpoint = strings.Replace(c.Checkpoint, "\n1\n", "\n9\n", 1)
 			c.Challenge.Checkpoint = canon.Sum([]byte(c.Checkpoint))
 		})},
-		{name: "foreign promise", want: "not signed by the promise key", submitted: true, alter: func(v any) {
+		{name: "foreign promise", want: "not signed by a promise key", submitted: true, alter: func(v any) {
 			if s, ok := v.(*client.Submitted); ok {
 				s.Promise.Signatures[0].Sig[0] ^= 1
 			}
@@ -209,7 +210,7 @@ func TestRefused(t *testing.T) {
 				s.Evidence = other
 			}
 		}},
-		{name: "foreign verdict", want: "not signed by the pinned result key", submitted: true, alter: decided(func(r *client.Result) {
+		{name: "foreign verdict", want: "not signed by a result key", submitted: true, alter: decided(func(r *client.Result) {
 			r.Result.Signatures[0].Sig[0] ^= 1
 		})},
 		{name: "verdict without the promised entry", want: "does not open the promised entry", submitted: true, alter: decided(func(r *client.Result) {
@@ -232,6 +233,102 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeysRenewed: a node follows its verifier to new keys, each use in its turn, and keeps them.
+func TestKeysRenewed(t *testing.T) {
+	w := start(t)
+	must(t, w.round())
+	for _, use := range []string{ledger.UseResult, ledger.UsePromise, ledger.UseLog} {
+		w.server.Renew(use)
+		before := w.node()
+		must(t, w.round())
+		after := w.node()
+		if s := w.agent.Status(); s.Decision.Outcome != client.Accept || after.Keyset.Made == 0 || after.Keyset.Previous != digestOf(t, before.Keyset) {
+			t.Errorf("after another %s key: status %+v, keyset %+v", use, s, after.Keyset)
+		}
+	}
+	kept := w.node()
+	must(t, w.round())
+	if digestOf(t, w.node().Keyset) != digestOf(t, kept.Keyset) {
+		t.Error("the keyset changed without a reason")
+	}
+}
+
+// TestKeysForged: keysets that do not lead from the pinned one are not followed, whoever signed what comes with them.
+func TestKeysForged(t *testing.T) {
+	w := start(t)
+	must(t, w.round())
+	before := w.node()
+	forger := fakeserver.Start(t, w.clock)
+	forger.Change(func() { forger.Seed = "of a forger" })
+	for _, use := range []string{ledger.UseLog, ledger.UseResult} { // now it has neither key of the honest one
+		forger.Renew(use)
+	}
+	c, err := client.New(client.Config{URL: forger.URL})
+	must(t, err)
+	keys, err := c.Keys(t.Context())
+	must(t, err)
+	result := keys.Current().Standing(ledger.UseResult, keys.Current().Made)[0].SPKI
+	honest := challenged(func(c *client.Challenged) { c.Challenge.ResultKey = result })
+	w.server.Alter = func(v any) {
+		honest(v)
+		if k, ok := v.(*client.Keysets); ok { // the honest first keyset is missing
+			k.Keysets = k.Keysets[:0]
+		}
+	}
+	if err := w.round(); err == nil || !strings.Contains(err.Error(), "no keyset") {
+		t.Errorf("without keysets: %v", err)
+	}
+	w.server.Alter = func(v any) {
+		honest(v)
+		if k, ok := v.(*client.Keysets); ok {
+			signatures := slices.Clone(k.Keysets[0].Signatures)
+			signatures[0].Sig = slices.Clone(signatures[0].Sig)
+			signatures[0].Sig[0] ^= 1
+			k.Keysets[0].Signatures = signatures
+		}
+	}
+	if err := w.round(); err == nil || !strings.Contains(err.Error(), "did not sign it") {
+		t.Errorf("with a bit flipped: %v", err)
+	}
+	w.server.Alter = honest
+	if err := w.round(); err == nil || !strings.Contains(err.Error(), "no such key of this log") || !strings.Contains(err.Error(), "are those that this node pinned") {
+		t.Errorf("a key that no keyset has: %v", err)
+	}
+	if digestOf(t, w.node().Keyset) != digestOf(t, before.Keyset) {
+		t.Error("the pinned keyset changed")
+	}
+	other := before
+	other.Keyset = keys.Current()
+	if _, err := other.Follow(mustKeys(t, w)); err == nil || !strings.Contains(err.Error(), "do not follow from those that this node pinned") {
+		t.Errorf("a node of another verifier: %v", err)
+	}
+}
+
+// node returns what the agent keeps of itself.
+func (w *world) node() agent.Node {
+	w.t.Helper()
+	n, err := agent.OpenStore(w.dir).Node()
+	must(w.t, err)
+	return n
+}
+
+func mustKeys(t *testing.T, w *world) ledger.KeyHistory {
+	t.Helper()
+	w.server.Alter = nil
+	c, err := client.New(client.Config{URL: w.server.URL})
+	must(t, err)
+	keys, err := c.Keys(t.Context())
+	must(t, err)
+	return keys
+}
+
+func digestOf(t *testing.T, k ledger.Keyset) canon.Digest {
+	t.Helper()
+	d, err := k.Digest()
+	must(t, err)
+	return d
 }
 
 func challenged(alter func(*client.Challenged)) func(any) {
@@ -546,14 +643,12 @@ func TestJoinRefused(t *testing.T) {
 				j.Origin = "https://other.example"
 			}
 		}},
-		{name: "foreign log", want: "does not hold the keys", alter: func(v any) {
+		{name: "result key not in the keyset", want: "does not hold the result key", token: func(t client.Token) client.Token {
+			t.Fingerprint = canon.Sum([]byte("another key"))
+			return t
+		}, alter: func(v any) {
 			if j, ok := v.(*client.Joined); ok {
-				j.LogKey = "other+00000000+AAAA"
-			}
-		}},
-		{name: "result key not in the keyset", want: "does not hold the keys", alter: func(v any) {
-			if k, ok := v.(*ledger.Keyset); ok {
-				k.Keys[0].SPKI, k.Keys[1].SPKI = k.Keys[1].SPKI, k.Keys[0].SPKI
+				j.ResultKey = []byte("another key")
 			}
 		}},
 	} {

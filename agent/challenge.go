@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -21,9 +20,6 @@ func (n Node) CheckChallenge(ch client.Challenged, now time.Time) error {
 		return fmt.Errorf("challenge: type %.80q is not known to this build, want %q", c.Type, attest.ChallengeType)
 	case c.Origin != n.Origin:
 		return fmt.Errorf("challenge: made for origin %.80q, pinned is %q", c.Origin, n.Origin)
-	case !bytes.Equal(c.ResultKey, n.ResultKey):
-		return fmt.Errorf("challenge: from the verifier with fingerprint %s, pinned is %s",
-			canon.Sum(c.ResultKey).Short(), canon.Sum(n.ResultKey).Short())
 	case c.Node != n.Node:
 		return fmt.Errorf("challenge: for node %.80q, this is %q", c.Node, n.Node)
 	case len(c.Nonce) != attest.NonceSize:
@@ -37,12 +33,15 @@ func (n Node) CheckChallenge(ch client.Challenged, now time.Time) error {
 	case ch.Checkpoint != "" && canon.Sum([]byte(ch.Checkpoint)) != c.Checkpoint:
 		return errors.New("challenge: names another checkpoint than came with it")
 	}
+	if err := n.Keyset.CheckKey(c.ResultKey, ledger.UseResult, c.Issued); err != nil {
+		return fmt.Errorf("challenge: made for %w", err)
+	}
 	return nil
 }
 
-// Follower returns how the node believes its log: under the pinned key, and with the witnesses that it was told of.
+// Follower returns how the node believes its log: under the pinned keys, and with the witnesses that it was told of.
 func (n Node) Follower() (ledger.Follower, error) {
-	f := ledger.Follower{Logs: []string{n.LogKey}}
+	f := ledger.Follower{Logs: n.Keyset.LogVKeys(n.Keyset.Made)}
 	if n.Witnesses == "" {
 		return f, nil
 	}

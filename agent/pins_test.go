@@ -10,10 +10,10 @@ import (
 
 // TestPins: a host names the node of a measured guest, and nothing else of it.
 func TestPins(t *testing.T) {
+	keys := mustKeys(t, start(t))
 	joined := func() agent.Node {
 		return agent.Node{
-			Type: agent.NodeType, Node: "node-1", Credential: "secret", Origin: "https://verifier.example",
-			ResultKey: []byte("result"), LogKey: "log", PromiseKeys: [][]byte{[]byte("promise")},
+			Type: agent.NodeType, Node: "node-1", Credential: "secret", Origin: "https://verifier.example", Keyset: keys.Current(),
 		}
 	}
 	data, err := canon.Marshal(joined().Pins())
@@ -31,10 +31,9 @@ func TestPins(t *testing.T) {
 	}{
 		{"same verifier", func(*agent.Node) {}, ""},
 		{"another node of it", func(n *agent.Node) { n.Node, n.Credential = "node-2", "other" }, ""},
-		{"other promise keys", func(n *agent.Node) { n.PromiseKeys = nil }, ""},
+		{"another keyset of its log", func(n *agent.Node) { n.Keyset.Made++ }, ""},
 		{"another origin", func(n *agent.Node) { n.Origin = "https://other.example" }, `joined "https://other.example"`},
-		{"another result key", func(n *agent.Node) { n.ResultKey = []byte("other") }, "another result key"},
-		{"another log", func(n *agent.Node) { n.LogKey = "other" }, "another log"},
+		{"another log", func(n *agent.Node) { n.Keyset.Origin = "other" }, "another log"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := joined()
@@ -45,7 +44,7 @@ func TestPins(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("error %v, want %q", err, c.want)
 				}
-			case err != nil || got.Node != n.Node || got.Credential != n.Credential || string(got.PromiseKeys[0]) != "promise":
+			case err != nil || got.Node != n.Node || got.Credential != n.Credential || digestOf(t, got.Keyset) != digestOf(t, keys.Current()):
 				t.Errorf("%+v %v", got, err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/ledger"
 )
 
 // NodeType is the type of the document that a node keeps of itself.
@@ -17,14 +18,12 @@ const NodeType = "assay/node/v1"
 // Node is what an agent keeps of its joining: who it is, and whom it believes. The credential is revocable and lets its
 // bearer ask for challenges and submit as that node, nothing else; hardware is proved by evidence alone.
 type Node struct {
-	Type        string   `json:"type"`
-	Node        string   `json:"node"`
-	Credential  string   `json:"credential"`
-	Origin      string   `json:"origin"`             // of the server, pinned: evidence names it
-	ResultKey   []byte   `json:"result_key"`         // SubjectPublicKeyInfo (DER), pinned by the join token
-	LogKey      string   `json:"log_key"`            // verifier key of the log, pinned at joining
-	PromiseKeys [][]byte `json:"promise_keys"`       // SubjectPublicKeyInfo (DER), pinned at joining
-	Witnesses   string   `json:"witnesses,omitzero"` // text of a witness policy (C2SP tlog-policy) that the operator chose; absent: none
+	Type       string        `json:"type"`
+	Node       string        `json:"node"`
+	Credential string        `json:"credential"`
+	Origin     string        `json:"origin"`             // of the server, pinned: evidence names it
+	Keyset     ledger.Keyset `json:"keyset"`             // of the verifier and its log, pinned at joining; one that follows takes its place
+	Witnesses  string        `json:"witnesses,omitzero"` // text of a witness policy (C2SP tlog-policy) that the operator chose; absent: none
 }
 
 // Names of the files of the store. The others are those of [client.Believed]; session keys are never written down.
@@ -79,6 +78,9 @@ func ParseNode(data []byte) (Node, error) {
 	}
 	if n.Type != NodeType {
 		return n, fmt.Errorf("type %.80q is not known to this build, want %q", n.Type, NodeType)
+	}
+	if err := n.Keyset.Validate(); err != nil {
+		return n, err
 	}
 	_, err := n.Follower()
 	return n, err

@@ -51,6 +51,15 @@ type Holder struct {
 	Node     string   `json:"node"`
 }
 
+// ParseExpect reads the canonical bytes of expectations.
+func ParseExpect(data []byte) (Expect, error) {
+	var e Expect
+	if err := canon.Unmarshal(data, &e); err != nil {
+		return e, fmt.Errorf("expectations: %w", err)
+	}
+	return e, e.Check()
+}
+
 // Check refuses an Expect that cannot be meant.
 func (e Expect) Check() error {
 	switch {
@@ -168,6 +177,15 @@ func (v Reference) Register(index int) []byte {
 		}
 	}
 	return nil
+}
+
+// ParseReferences reads the canonical bytes of a list of reference values.
+func ParseReferences(data []byte) (References, error) {
+	var r References
+	if err := canon.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("references: %w", err)
+	}
+	return r, r.Check()
 }
 
 // Check refuses a list that cannot be meant.

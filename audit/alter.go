@@ -585,7 +585,7 @@ func (t *trying) changeSignature() error {
 		{"verdict-outcome", "the signed outcome exchanged for " + changed.Verdict.Outcome.String(), ledger.Envelope{PayloadType: env.PayloadType, Payload: payload, Signatures: env.Signatures}},
 	} {
 		trial := Trial{Alteration: x.name, Input: t.o.verdict.body, Where: x.where, Result: TrialRefused, What: "no result key of the log signed it"}
-		if slices.ContainsFunc(t.results, x.env.SignedBy) {
+		if _, err := t.keys.SignerOf(x.env, ledger.UseResult, t.o.verdict.time); err == nil {
 			trial.Result, trial.What = TrialAccepted, "it passes as signed by a result key of the log"
 		}
 		t.add(trial)

@@ -12,6 +12,9 @@ import (
 
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/verifier/engine/enginetest"
+	"github.com/assay-network/assay/verifier/module"
 )
 
 // BenchmarkReplay replays a log of many appraisals, each with its own evidence, beside the one signature check that each
@@ -65,4 +68,35 @@ func BenchmarkReplay(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appraisals/s")
 	})
+}
+
+// BenchmarkReplayEngine replays a log that another release decided, by its module, beside the same hosts in a log of this
+// build. An appraisal of the first costs what the module takes and, for what would be decided today, what this build takes.
+func BenchmarkReplayEngine(b *testing.B) {
+	runner := module.NewRunner(module.Limits{})
+	defer runner.Close()
+	const appraisals = 40
+	for _, by := range []string{"native", "module"} {
+		s := newService(b, "honest")
+		trust := s.trust()
+		if by == "module" {
+			trust.Engines = []canon.Digest{s.runBy(runner, enginetest.Lenient)}
+		}
+		good := newHost("good", sevsnp.PolicySMT)
+		for range appraisals {
+			s.serve(good)
+		}
+		s.publish()
+		for _, workers := range []int{1, runtime.NumCPU()} {
+			b.Run(fmt.Sprintf("%s/workers=%d", by, workers), func(b *testing.B) {
+				s.replayWith(trust, audit.Options{Workers: workers, Engines: runner}) // the module is ready
+				for b.Loop() {
+					if r := s.replayWith(trust, audit.Options{Workers: workers, Engines: runner}); r.Outcome != audit.Equal || r.Appraisals.Replayed != appraisals {
+						b.Fatal(r.Text())
+					}
+				}
+				b.ReportMetric(float64(appraisals*b.N)/b.Elapsed().Seconds(), "appraisals/s")
+			})
+		}
+	}
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -50,7 +48,7 @@ type witnessed struct {
 
 // openWitnessed opens a checkpoint by the trusted keys and witnesses; nil: it is the log's and has no quorum.
 func (r *replay) openWitnessed(data []byte) (*witnessed, error) {
-	w, err := openNote(data, r.keys.Log, r.terms())
+	w, err := openNote(data, r.everyLogKey(), r.terms())
 	var q *ledger.QuorumError
 	if errors.As(err, &q) || err == nil && len(w.By) == 0 {
 		return nil, nil
@@ -77,11 +75,7 @@ func (r *replay) learnView(ctx context.Context, index int64, digest canon.Digest
 	if err != nil {
 		return err
 	}
-	key, err := note.NewVerifier(r.keys.Log)
-	if err != nil {
-		return wrong("names a checkpoint, and there is no log key to check it with")
-	}
-	c, err := ledger.OpenCheckpoint(data, key)
+	c, err := ledger.OpenCheckpoint(data, r.everyLogKey().standing...)
 	switch {
 	case err != nil:
 		return wrong("names a checkpoint %s that is not this log's: %v", digest, err)

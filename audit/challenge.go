@@ -136,11 +136,15 @@ func (g *Reading) challengeOne(ctx context.Context, seed int64, row Row, by judg
 	case err != nil:
 		return nil, err
 	}
+	if otherRules(o.logged, o.result.Verdict) {
+		t.add(Trial{Alteration: "control", Result: TrialNotApplicable, What: "made by other rules than this build's, which altered inputs would be judged by"})
+		return t.trials, nil
+	}
 	t.o, t.policy = o, g.policies[o.policy]
 	if t.data, err = g.blob(ctx, o.appraisal.evidence); err != nil {
 		return nil, err
 	}
-	j := job{replay: g.replay, keys: g.results, ev: o.ev, res: newResult()}
+	j := job{replay: g.replay, ev: o.ev, res: newResult()}
 	t.c, err = j.rebuild(ctx, o.logged, o.appraisal)
 	switch {
 	case errors.As(err, &f):

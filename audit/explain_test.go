@@ -33,8 +33,7 @@ import (
 // the log issues one. It returns the index of the verdict.
 func logCase(t testing.TB, bundle []byte, c attest.Case, policyName string) (*log, int64) {
 	t.Helper()
-	l := newLog(t, "honest")
-	l.now = c.At
+	l := newLogAt(t, "honest", c.At)
 	p, ok := policy.Builtin(policyName)
 	if !ok {
 		t.Fatalf("no policy %s", policyName)

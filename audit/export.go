@@ -120,6 +120,13 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 			return nil, nil
 		}
 		return []canon.Digest{c.Checkpoint}, nil
+	case ledger.KindEngine:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		m, err := ledger.ParseEngine(body)
+		return []canon.Digest{m.Module}, err
 	case ledger.KindHeads:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {
@@ -132,7 +139,7 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 		if err != nil {
 			return nil, err
 		}
-		a, err := parseAppraisal(body)
+		a, err := verifier.ParseAppraisal(body)
 		if err != nil {
 			return nil, err
 		}
@@ -143,18 +150,6 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 		return out, nil
 	}
 	return nil, nil
-}
-
-// parseAppraisal reads the canonical bytes of an appraisal.
-func parseAppraisal(body []byte) (verifier.Appraisal, error) {
-	var a verifier.Appraisal
-	if err := canon.Unmarshal(body, &a); err != nil {
-		return a, fmt.Errorf("appraisal: %w", err)
-	}
-	if a.Type != verifier.AppraisalType {
-		return a, fmt.Errorf("appraisal: type %.80q is not known to this build, want %q", a.Type, verifier.AppraisalType)
-	}
-	return a, nil
 }
 
 // readBlob reads a blob and compares it with its digest.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/attest"
@@ -33,6 +32,8 @@ type history struct {
 	issues      issues
 	views       rows[view]   // in log order; one that the challenge before named as well is left out
 	viewed      canon.Digest // C of the last
+
+	engines map[canon.Digest]*loggedEngine // by module
 
 	wanted map[canon.Digest]*found // commitments of promises
 }
@@ -81,6 +82,7 @@ func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
 		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
+		engines: map[canon.Digest]*loggedEngine{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -94,6 +96,7 @@ func newHistory(promises []GivenPromise) history {
 // worth recomputing.
 func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 	src := &attentive{Source: r.src, again: r.again}
+	var untold error // of a source that could not tell of an entry
 	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
 		if index%ledger.TileWidth == 0 {
 			r.o.Progress("read", index, tree.Size)
@@ -101,16 +104,16 @@ func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 				return err
 			}
 		}
-		return r.visit(ctx, index, commitment)
+		untold = r.visit(ctx, index, commitment)
+		return untold
 	})
 	r.o.Progress("read", tree.Size, tree.Size)
-	var own *Fault
 	switch {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
-	case src.failed || errors.As(err, &own):
+	case src.failed || untold != nil:
 		return false, err
 	}
 	part, what, ok := strings.Cut(err.Error(), ": ")
@@ -183,8 +186,8 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if w, ok := r.wanted[commitment]; ok {
 		*w = found{there: true, index: index, entry: e}
 	}
-	if (index == 0) != (e.Kind == ledger.KindKeyset) {
-		fault("the keyset is entry 0 and stands nowhere else")
+	if index == 0 && e.Kind != ledger.KindKeyset {
+		fault("entry 0 is not a keyset")
 	}
 	for _, ref := range e.Refs {
 		_, _, ok, err := r.find(ctx, "", ref)
@@ -249,21 +252,23 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	body, err := r.blob(ctx, e.Body)
 	if err != nil {
-		r.learnAbsent(index, e)
+		if _, ok := r.policies[e.Body]; e.Kind == ledger.KindPolicy && !ok {
+			r.policies[e.Body] = nil // so that one blob that is missing is one fault, or none if it was erased
+		}
 		return err
 	}
 	switch e.Kind {
 	case ledger.KindErasure:
 		_, err = ledger.ParseErasure(body)
 	case ledger.KindKeyset:
-		_, err = ledger.ParseKeyset(body)
+		err = r.learnKeyset(ctx, index, e, body)
 	case ledger.KindPolicy:
 		var p *policy.Policy
 		if p, err = policy.ParseCanonical(body); err == nil {
 			r.policies[e.Body] = p
 		}
 	case ledger.KindReference:
-		if _, err = parseReferences(body); err == nil {
+		if _, err = attest.ParseReferences(body); err == nil {
 			r.first(logged{ledger.KindReference, e.Body}, index)
 		}
 	case ledger.KindCollateral:
@@ -281,6 +286,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		if _, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 		}
+	case ledger.KindEngine:
+		err = r.learnEngine(ctx, index, body)
 	case ledger.KindChallenge:
 		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
@@ -301,14 +308,6 @@ func (r *replay) first(item logged, index int64) {
 	}
 }
 
-func parseReferences(body []byte) (attest.References, error) {
-	var l attest.References
-	if err := canon.Unmarshal(body, &l); err != nil {
-		return l, fmt.Errorf("references: %w", err)
-	}
-	return l, l.Check()
-}
-
 func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry, body []byte) error {
 	c, err := parseChallenge(body)
 	if err != nil {
@@ -323,11 +322,10 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 		return wrong("the challenge %s was issued by entry %d already", n, earlier)
 	}
 	r.nonces.add(tagOf(n), index)
-	ours := func(k ledger.Key) bool { return k.Use == ledger.UseResult && slices.Equal(k.SPKI, c.ResultKey) }
-	switch {
-	case !slices.ContainsFunc(r.keys.Keys, ours):
-		return wrong("made for the result key %s, which is not one of this log's", fingerprint(c.ResultKey))
-	case c.Issued > e.Time || c.Expires < c.Issued:
+	if err := r.keys.CheckKey(c.ResultKey, ledger.UseResult, c.Issued); err != nil {
+		return wrong("made for %v", err)
+	}
+	if c.Issued > e.Time || c.Expires < c.Issued {
 		return wrong("issued %s, expires %s, logged %s", c.Issued, c.Expires, e.Time)
 	}
 	return r.learnView(ctx, index, c.Checkpoint)

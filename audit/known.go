@@ -69,7 +69,8 @@ type Flip struct {
 	Claim    string     `json:"claim"`
 	Subject  string     `json:"subject"`
 	Observed string     `json:"observed"`
-	By       []By       `json:"by"` // collateral that was not known then and does it; none: time alone
+	By       []By       `json:"by"`             // collateral that was not known then and does it; none: time alone
+	Rules    bool       `json:"rules,omitzero"` // the rules of this build do it, which are not those that decided: already then, with what was known
 	Since    canon.Time `json:"since"`
 }
 
@@ -237,7 +238,7 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 		if p == nil {
 			continue // told by the replay
 		}
-		r, err := j.openResult(ctx, j.keys, a, v)
+		r, err := j.openResult(ctx, a, v)
 		var f *Fault
 		switch {
 		case errors.As(err, &f):
@@ -261,7 +262,9 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 				return ok && hasReason(decide(again, at), reason)
 			}
 			flip := Flip{Rule: reason.Rule, Claim: reason.Claim, Subject: reason.Subject, Observed: reason.Observed, By: []By{}}
-			if fails(at) { // also with what was known then
+			if otherRules(*was, then) && fails(then.AsOf) {
+				flip.Rules, flip.Since = true, then.AsOf
+			} else if fails(at) { // also with what was known then
 				flip.Since = since(then.AsOf, at, func(t canon.Time) bool { return fails(t) })
 			} else {
 				for _, s := range swaps {
@@ -318,13 +321,13 @@ func (c *Change) conclude(then, now policy.Outcome) {
 	default:
 		c.State = StateLapsed
 		for _, f := range c.Why {
-			if len(f.By) > 0 {
+			if len(f.By) > 0 || f.Rules {
 				c.State = StateTainted
 			}
 		}
 	}
 	for _, f := range c.Why {
-		if c.State == StateTainted && len(f.By) == 0 {
+		if c.State == StateTainted && len(f.By) == 0 && !f.Rules {
 			continue
 		}
 		if c.Since == 0 || f.Since < c.Since {
@@ -379,6 +382,9 @@ func (r Rejudged) text(line func(name, format string, args ...any)) {
 		line(c.State, "entry %d, %s by %s: then %s, now %s, since %s", c.Index, Printable(c.Node), Printable(c.Policy), c.Then, c.Now, c.Since)
 		for _, f := range c.Why {
 			line("", "%s: %s@%s: %s; since %s", f.Rule, f.Claim, f.Subject, Printable(f.Observed), f.Since)
+			if f.Rules {
+				line("", "  by the rules of this build, which are not those that decided")
+			}
 			for _, b := range f.By {
 				line("", "  by %s %s of %s, known %s", b.Kind, b.Digest.Short(), Printable(b.Source), b.Known)
 			}

@@ -11,9 +11,12 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/mint"
@@ -56,7 +59,11 @@ func (k key) spki() []byte {
 // server would.
 type log struct {
 	t           testing.TB
-	name        string // of the keys
+	name        string         // of the keys
+	renewed     map[string]int // by use: how often the key was changed
+	keysets     []ledger.Keyset
+	keysetBody  canon.Digest // of the newest
+	logKeys     []key        // that the log has had, the newest first
 	now         canon.Time
 	blobs       map[canon.Digest][]byte
 	tiles       map[ledger.Tile][]byte // by level and index, Width zero
@@ -71,24 +78,60 @@ type log struct {
 	notes       map[int64][]byte // checkpoints that were published with cosignatures, by size
 }
 
-func newLog(t testing.TB, name string) *log {
-	l := &log{t: t, name: name, now: t0, blobs: map[canon.Digest][]byte{}, tiles: map[ledger.Tile][]byte{}, streams: map[string]ledger.Tail{}}
-	l.append(ledger.KindKeyset, ledger.StreamServer, l.put(l.keyset()))
+func newLog(t testing.TB, name string) *log { return newLogAt(t, name, t0) }
+
+// newLogAt starts a log at another time.
+func newLogAt(t testing.TB, name string, at canon.Time) *log {
+	l := &log{t: t, name: name, now: at, renewed: map[string]int{}, blobs: map[canon.Digest][]byte{}, tiles: map[ledger.Tile][]byte{}, streams: map[string]ledger.Tail{}}
+	first := ledger.Keyset{Type: ledger.KeysetType, Origin: origin, Made: l.now}
+	var signers []ledger.Signer
+	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
+		first.Keys = append(first.Keys, ledger.Key{Use: use, SPKI: l.key(use).spki(), From: l.now})
+		signers = append(signers, l.key(use))
+	}
+	l.logKeys = []key{l.key(ledger.UseLog)}
+	l.addKeyset(first, signers...)
 	return l
 }
 
-func (l *log) key(use string) key { return newKey(l.name + use) }
+// key returns the newest key of a use.
+func (l *log) key(use string) key { return l.keyOf(use, l.renewed[use]) }
 
-func (l *log) keyset() ledger.Keyset {
-	vkey, err := ledger.LogVKey(origin, l.key("log").Public().(ed25519.PublicKey))
-	l.must(err)
-	return ledger.Keyset{Type: ledger.KeysetType, Log: vkey, Keys: []ledger.Key{
-		{Use: ledger.UseResult, SPKI: l.key(ledger.UseResult).spki()}, {Use: ledger.UsePromise, SPKI: l.key(ledger.UsePromise).spki()},
-	}}
+func (l *log) keyOf(use string, generation int) key {
+	return newKey(l.name + use + strings.Repeat("+", generation))
 }
 
-func (l *log) trust() *audit.Trust {
-	t, err := audit.TrustFrom(audit.Told{By: "one", Keyset: l.keyset()}, audit.Told{By: "two", Keyset: l.keyset()})
+// keyset returns the newest keyset.
+func (l *log) keyset() ledger.Keyset { return l.keysets[len(l.keysets)-1] }
+
+// addKeyset enters a keyset, whoever signs it.
+func (l *log) addKeyset(k ledger.Keyset, signers ...ledger.Signer) {
+	env, err := ledger.Seal(ledger.KeysetType, l.bytes(k), signers...)
+	l.must(err)
+	var refs []canon.Digest
+	if !l.keysetBody.IsZero() {
+		refs = append(refs, l.keysetBody)
+	}
+	l.keysets, l.keysetBody = append(l.keysets, k), l.put(env)
+	l.append(ledger.KindKeyset, ledger.StreamServer, l.keysetBody, refs...)
+}
+
+// renew puts a new key in the place of that of a use; the old one stands for an overlap in seconds.
+func (l *log) renew(use string, overlap canon.Time) {
+	by := l.key(ledger.UseLog)
+	l.renewed[use]++
+	next, err := l.keyset().NextKeyset(l.now, overlap, ledger.Key{Use: use, SPKI: l.key(use).spki()})
+	l.must(err)
+	if use == ledger.UseLog {
+		l.logKeys = append([]key{l.key(use)}, l.logKeys...)
+	}
+	l.addKeyset(next, by, l.key(use))
+}
+
+func (l *log) trust() *audit.Trust { return l.trustOf(l.keyset()) }
+
+func (l *log) trustOf(k ledger.Keyset) *audit.Trust {
+	t, err := audit.TrustFrom(audit.Told{By: "one", Keyset: k}, audit.Told{By: "two", Keyset: k})
 	l.must(err)
 	if len(l.witnesses) > 0 {
 		t.Witnesses = []ledger.WitnessTerm{{From: t0 - day, Policy: l.policy()}}
@@ -165,6 +208,25 @@ func (l *log) appendEntry(e ledger.Entry) canon.Digest {
 	return commitment
 }
 
+// entryOf returns the entry of a commitment.
+func (l *log) entryOf(commitment canon.Digest) ledger.Entry {
+	_, e, err := ledger.ParseOpening(l.blobs[commitment])
+	l.must(err)
+	return e
+}
+
+// indexOf returns the index of the first entry with a body.
+func (l *log) indexOf(body []byte) int64 {
+	l.t.Helper()
+	for i, c := range l.commitments {
+		if l.entryOf(c).Body == canon.Sum(body) {
+			return int64(i)
+		}
+	}
+	l.t.Fatal("no entry with this body")
+	return 0
+}
+
 // publish signs the tree as it is, and lets the witnesses cosign it at the log's time.
 func (l *log) publish() *log {
 	l.note = l.sign(l.edge.Tree())
@@ -174,12 +236,32 @@ func (l *log) publish() *log {
 	return l
 }
 
-// sign returns the checkpoint of any tree, also one that the log never was.
+// publishBy signs the tree as it is by the given keys.
+func (l *log) publishBy(keys ...key) *log {
+	l.note = l.signBy(l.edge.Tree(), keys...)
+	return l
+}
+
+// sign returns the checkpoint of any tree, also one that the log never was, by the log keys that stand.
 func (l *log) sign(tree ledger.Tree) []byte {
-	signer, err := ledger.LogSigner(origin, l.key("log").PrivateKey)
-	l.must(err)
+	var keys []key
+	for _, k := range l.logKeys {
+		if slices.ContainsFunc(l.keyset().Standing(ledger.UseLog, l.now), func(s ledger.Key) bool { return bytes.Equal(s.SPKI, k.spki()) }) {
+			keys = append(keys, k)
+		}
+	}
+	return l.signBy(tree, keys...)
+}
+
+func (l *log) signBy(tree ledger.Tree, keys ...key) []byte {
+	var signers []note.Signer
+	for _, k := range keys {
+		signer, err := ledger.LogSigner(origin, k.PrivateKey)
+		l.must(err)
+		signers = append(signers, signer)
+	}
 	c := ledger.Checkpoint{Origin: origin, Tree: tree}
-	note, err := ledger.SignCheckpoint(c, signer)
+	note, err := ledger.SignCheckpoint(c, signers...)
 	l.must(err)
 	for _, w := range l.witnesses {
 		line, err := ledger.Cosign(c, "witness.example/"+w, newKey(w), l.now+l.skew[w])
@@ -262,7 +344,7 @@ func copyOf(l *log) log {
 	for t, data := range l.tiles {
 		c.tiles[t] = bytes.Clone(data)
 	}
-	c.commitments, c.notes = slices.Clone(l.commitments), maps.Clone(l.notes)
+	c.commitments, c.notes, c.renewed = slices.Clone(l.commitments), maps.Clone(l.notes), maps.Clone(l.renewed)
 	return c
 }
 
@@ -320,6 +402,7 @@ type service struct {
 	memory     *attest.Memory
 
 	changeAppraisal func(*verifier.Appraisal)
+	signResultBy    key // in place of the newest result key
 	changeVerdict   func(*policy.Verdict)
 	changeResult    func(*policy.Result)
 	changeExpect    func(*attest.Expect)
@@ -327,8 +410,11 @@ type service struct {
 }
 
 // newService starts a log and enters what the verifier judges by.
-func newService(t testing.TB, keys string) *service {
-	l := newLog(t, keys)
+func newService(t testing.TB, keys string) *service { return newServiceAt(t, keys, t0) }
+
+// newServiceAt starts one at another time.
+func newServiceAt(t testing.TB, keys string, at canon.Time) *service {
+	l := newLogAt(t, keys, at)
 	s := &service{log: l, memory: attest.NewMemory()}
 	var ok bool
 	if s.policy, ok = policy.Builtin("confidential-cpu"); !ok {
@@ -408,7 +494,11 @@ func (s *service) decide(a verifier.Appraisal, evidence canon.Digest) policy.Ver
 	if s.changeResult != nil {
 		s.changeResult(&r)
 	}
-	env, err := ledger.Seal(policy.ResultType, s.bytes(r), s.key(ledger.UseResult))
+	by := s.key(ledger.UseResult)
+	if s.signResultBy.PrivateKey != nil {
+		by = s.signResultBy
+	}
+	env, err := ledger.Seal(policy.ResultType, s.bytes(r), by)
 	s.must(err)
 	s.append(ledger.KindVerdict, ledger.StreamVerifier, s.put(env), appraisal, s.policy.Digest())
 	return v

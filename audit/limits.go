@@ -7,6 +7,7 @@ const (
 	MaxBlob       = tar.MaxPart // bytes of one blob: larger than an envelope, a bundle or a revocation list may be
 	MaxFaults     = 100         // faults that a report lists; the rest is counted
 	MaxWorkers    = 64          // goroutines that recompute
+	MaxEngines    = 1024        // engines that a trust file names
 	MaxPromises   = 1024        // promises given to one replay
 	MaxSample     = 100_000     // verdicts of one sample
 	MaxPaper      = 64 << 20    // bytes of one file of a working paper

@@ -52,7 +52,7 @@ func (j *job) present(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if logged, err := parseAppraisal(body); err == nil {
+		if logged, err := verifier.ParseAppraisal(body); err == nil {
 			for _, in := range logged.Inputs {
 				if _, err := need(in.Digest, a.index, ledger.KindAppraisal); err != nil {
 					return err
@@ -154,6 +154,7 @@ func Merge(parts []PartialReport) (Report, error) {
 	out.Range, out.First = nil, nil
 	out.Unanswered, out.Appraisals, out.Verdicts = 0, Tally{Logged: out.Appraisals.Logged}, Tally{Logged: out.Verdicts.Logged}
 	out.Time, out.Faults, out.Roots = TimeBounds{}, nil, []SeenRoots{}
+	out.Engines, out.Today = unused(out.Engines), Today{Changed: []Otherwise{}}
 	if n := out.Now; n != nil {
 		out.Now = &Rejudged{AsOf: n.AsOf, Known: n.Known, Items: n.Items, Changes: []Change{}}
 	}
@@ -163,6 +164,8 @@ func Merge(parts []PartialReport) (Report, error) {
 		out.Unanswered += r.Unanswered
 		add(&out.Appraisals, r.Appraisals)
 		add(&out.Verdicts, r.Verdicts)
+		out.Engines = mergeEngines(out.Engines, r.Engines)
+		out.Today.add(r.Today.Same, r.Today.ChangedCount, r.Today.Changed)
 		out.Time.Affirmed += r.Time.Affirmed
 		out.Time.Contradicted += r.Time.Contradicted
 		for _, k := range r.Time.Unknown {
@@ -226,6 +229,7 @@ func alike(a, b PartialReport) error {
 		{"scope", fmt.Sprint(x.scope()), fmt.Sprint(y.scope())},
 		{"keys", fmt.Sprint(x.Keys), fmt.Sprint(y.Keys)},
 		{"witnesses", fmt.Sprint(x.Witnesses), fmt.Sprint(y.Witnesses)},
+		{"engines", fmt.Sprint(unused(x.Engines)), fmt.Sprint(unused(y.Engines))},
 		{"entries", fmt.Sprint(x.Entries), fmt.Sprint(y.Entries)},
 		{"promises", fmt.Sprint(x.Promises), fmt.Sprint(y.Promises)},
 		{"erased blobs", fmt.Sprint(x.ErasedCount, x.Erased), fmt.Sprint(y.ErasedCount, y.Erased)},

@@ -79,7 +79,7 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	if err := a.readOptional(t, c.Size); err != nil {
 		return nil, err
 	}
-	for tile := range ledger.Tiles(c.Size) {
+	for tile := range ledger.Tiles(0, c.Size) {
 		p, err := t.want(tile.Path())
 		var f *Fault
 		if errors.As(err, &f) {

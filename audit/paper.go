@@ -211,7 +211,7 @@ func (p *Paper) conclude() {
 		p.except("population", "totals", "the totals are not those of the replay")
 	}
 	for _, d := range p.Sample.Drawn {
-		if d.Replayed != replayedEqual {
+		if d.Replayed != replayedEqual && d.Replayed != replayedUnvouched {
 			p.except("sample", fmt.Sprintf("entry %d", d.Row.Index), d.Replayed)
 		}
 	}

@@ -88,7 +88,7 @@ func TestPopulationKeepsFaultyVerdicts(t *testing.T) {
 		tamper  func(*service)
 	}{
 		{"none", "", "accept", func(s *service) { s.serve(good()) }},
-		{"signed by another key", "not signed by the result key", "", func(s *service) {
+		{"signed by another key", "not signed by a result key", "", func(s *service) {
 			c := s.ask("good")
 			body, _ := s.take(c, good().answer(s.log, c.Digest()))
 			a := s.judge(c, body)

@@ -89,7 +89,7 @@ func (r *replay) judgePromise(ctx context.Context, given GivenPromise) (Kept, er
 	if err != nil {
 		return is(PromiseRefused, "%v", err)
 	}
-	p, err := ledger.OpenPromiseOf(env, r.keys.Keys)
+	p, err := ledger.OpenPromise(env, r.keys)
 	if err != nil {
 		return is(PromiseRefused, "%v", err)
 	}

@@ -43,7 +43,7 @@ func TestPromises(t *testing.T) {
 		{"not due, to the second", lost, ledger.UsePromise, minute, audit.PromiseOpen, "publish-by is", 3},
 		{"another place in its stream", moved, ledger.UsePromise, minute, audit.PromiseRefused, "another stream, place or time", 1},
 		{"of another log", foreign, ledger.UsePromise, minute, audit.PromiseRefused, `made by the log "log.example/two"`, 1},
-		{"signed with the result key", kept, ledger.UseResult, minute, audit.PromiseRefused, "not signed by the promise key", 1},
+		{"signed with the result key", kept, ledger.UseResult, minute, audit.PromiseRefused, "not signed by a promise key", 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			env, err := ledger.SealPromise(row.promise, s.key(row.use))

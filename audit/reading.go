@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"iter"
@@ -24,7 +23,6 @@ type Reading struct {
 	whole     bool
 	listed    []int64         // indexes of all verdict entries, in log order
 	faultAt   map[int64]Fault // first fault of each entry that has one
-	results   []crypto.PublicKey
 }
 
 // ReadLog reads a log through. trust may be nil, as with [Replay]. Of the options only Progress and Memory count.
@@ -49,7 +47,6 @@ func ReadLog(ctx context.Context, src ledger.Source, trust *Trust, o Options) (*
 	if !g.whole {
 		g.listed = nil // entries of another tree than the checkpoint's
 	}
-	g.results = g.resultKeys()
 	return g, nil
 }
 
@@ -156,7 +153,7 @@ func (g *Reading) open(ctx context.Context, row *Row) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	logged, err := parseAppraisal(body)
+	logged, err := verifier.ParseAppraisal(body)
 	if err != nil {
 		return nil, wrong("its appraisal: %v", err)
 	}
@@ -165,7 +162,7 @@ func (g *Reading) open(ctx context.Context, row *Row) (*opened, error) {
 	if len(logged.Rules) == 0 {
 		return nil, wrong("its appraisal was made by no rules: the verifier failed on the evidence")
 	}
-	if o.result, err = g.openResult(ctx, g.results, o.appraisal, o.verdict); err != nil {
+	if o.result, err = g.openResult(ctx, o.appraisal, o.verdict); err != nil {
 		return nil, err
 	}
 	if err := timely(o.result, &o.logged, o.verdict); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +29,10 @@ type result struct {
 	changes    []Change       // of verdicts that were judged once more
 	times      counter        // what time.bounds says of appraisals, by status
 	untimed    counter        // why it is unknown
+
+	engines map[canon.Digest]*uses // of the log, that recomputed something
+	today   []Otherwise
+	same    int64 // verdicts of other engines that this build would give as well
 }
 
 func newResult() *result { return &result{outcomes: counter{}, times: counter{}, untimed: counter{}} }
@@ -46,7 +49,6 @@ func (r *replay) recompute(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	total := r.submissions.n
-	keys := r.resultKeys()
 	sum := newSum()
 	var mu sync.Mutex // guards next, done and Progress
 	var next, done int
@@ -73,7 +75,7 @@ func (r *replay) recompute(ctx context.Context) error {
 					ev, err := r.evidenceAt(ctx, from+i)
 					if err == nil {
 						results[i] = *newResult()
-						j := job{replay: r, keys: keys, ev: ev, res: &results[i]}
+						j := job{replay: r, ev: ev, res: &results[i]}
 						if r.o.Range.has(ev.index) {
 							err = j.run(ctx)
 						} else {
@@ -101,24 +103,18 @@ func (r *replay) recompute(ctx context.Context) error {
 	return nil
 }
 
-func (r *replay) resultKeys() (keys []crypto.PublicKey) {
-	for _, k := range r.keys.Of(ledger.UseResult) {
-		if pub, err := k.Public(); err == nil {
-			keys = append(keys, pub)
-		}
-	}
-	return keys
-}
-
 // sum is what results come to, added up in the order of the log.
 type sum struct {
 	outcomes counter
 	untimed  counter
 	roots    map[canon.Digest]int64
 	first    *Fault
+	engines  map[canon.Digest]uses
 }
 
-func newSum() *sum { return &sum{counter{}, counter{}, map[canon.Digest]int64{}, nil} }
+func newSum() *sum {
+	return &sum{outcomes: counter{}, untimed: counter{}, roots: map[canon.Digest]int64{}, engines: map[canon.Digest]uses{}}
+}
 
 func (r *replay) add(s *sum, res result) {
 	for _, f := range res.faults {
@@ -137,6 +133,11 @@ func (r *replay) add(s *sum, res result) {
 	for k, n := range res.untimed {
 		s.untimed[k] += n
 	}
+	for d, u := range res.engines {
+		t := s.engines[d]
+		s.engines[d] = uses{t.appraisals + u.appraisals, t.verdicts + u.verdicts}
+	}
+	r.report.Today.add(res.same, int64(len(res.today)), res.today)
 	for i := range res.differs {
 		if s.first == nil || res.differs[i].Index < s.first.Index {
 			s.first = &res.differs[i]
@@ -151,6 +152,7 @@ func (r *replay) add(s *sum, res result) {
 }
 
 func (r *replay) addUp(s *sum) {
+	r.report.Engines = r.seenEngines(s.engines)
 	r.report.First = s.first
 	r.report.Outcomes, r.report.Time.Unknown = s.outcomes.list(), s.untimed.list()
 	for d, n := range s.roots {
@@ -163,14 +165,16 @@ func add(t *Tally, o Tally) {
 	t.Replayed += o.Replayed
 	t.Differ += o.Differ
 	t.NotReproducible += o.NotReproducible
+	t.Failed += o.Failed
 }
 
 // job recomputes one piece of evidence. One goroutine owns it.
 type job struct {
 	*replay
-	keys []crypto.PublicKey
-	ev   *evidence
-	res  *result
+	ev  *evidence
+	res *result
+
+	today *verifier.Appraisal // what this build says where the appraisal at hand is by other rules; nil: it fails
 }
 
 // met records a fault met at an entry and passes on any other error.
@@ -201,6 +205,7 @@ func (j *job) run(ctx context.Context) error {
 	}
 	decided := map[canon.Digest]int64{} // index of the verdict by each policy
 	for _, a := range j.ev.appraisals {
+		j.today = nil
 		logged, err := j.appraise(ctx, opened, a)
 		if err := j.met(err, a.index, ledger.KindAppraisal); err != nil {
 			return err
@@ -254,7 +259,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	if err != nil {
 		return nil, err
 	}
-	logged, err := parseAppraisal(body)
+	logged, err := verifier.ParseAppraisal(body)
 	if err != nil {
 		return nil, wrong("%v", err)
 	}
@@ -274,14 +279,18 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	j.checkNewest(logged, a)
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
+	if !slices.Equal(logged.Rules, verifier.Rooms()) {
+		if ok {
+			j.today = &again
+		}
+		j.res.roots = append(j.res.roots, c.Roots.Digest())
+		return &logged, j.appraiseElsewhere(ctx, &logged, body, a)
+	}
 	if !ok {
-		j.res.appraisals.NotReproducible++
-		return &logged, wrong("not reproducible with this build: it fails on the evidence")
+		j.res.appraisals.Failed++
+		return &logged, wrong("this build fails on the evidence")
 	}
-	if !slices.Equal(again.Rules, logged.Rules) {
-		j.res.appraisals.NotReproducible++
-		return &logged, wrong("not reproducible with this build: made by the rules %v, this build has %v", logged.Rules, again.Rules)
-	}
+	j.today = &logged
 	j.res.appraisals.Replayed++
 	j.res.roots = append(j.res.roots, c.Roots.Digest())
 	data, err := again.Canonical()
@@ -314,7 +323,7 @@ func (j *job) rebuild(ctx context.Context, a verifier.Appraisal, at *appraisal) 
 		case verifier.InputReferences:
 			var l attest.References
 			if l, err = j.references.get(in.Digest, func() (attest.References, int, error) {
-				return read(ctx, j.replay, in, parseReferences)
+				return read(ctx, j.replay, in, attest.ParseReferences)
 			}); err == nil {
 				err = j.standsBefore(logged{ledger.KindReference, in.Digest}, in, at.index)
 			}
@@ -356,12 +365,7 @@ func read[T any](ctx context.Context, r *replay, in verifier.Input, parse func([
 // expectation reads what the verifier expected of the appraisal at an index. It must expect the very challenge that the
 // evidence was asked with, and may know of no activation that the log did not record before.
 func (j *job) expectation(ctx context.Context, digest canon.Digest, index int64) (attest.Expect, error) {
-	e, _, err := read(ctx, j.replay, verifier.Input{Kind: verifier.InputExpect, Digest: digest}, func(data []byte) (e attest.Expect, err error) {
-		if err = canon.Unmarshal(data, &e); err == nil {
-			err = e.Check()
-		}
-		return e, err
-	})
+	e, _, err := read(ctx, j.replay, verifier.Input{Kind: verifier.InputExpect, Digest: digest}, attest.ParseExpect)
 	if err != nil {
 		return e, err
 	}
@@ -402,9 +406,10 @@ func (j *job) standsBefore(item logged, in verifier.Input, index int64) error {
 	return nil
 }
 
-// openResult reads what a verdict says. It checks that a result key signed it, and that key alone, and that it names what
+// openResult reads what a verdict says. It checks that a result key that stood at the time of the entry
+// signed it, and that key alone, and that it names what
 // its entry names. It does not recompute.
-func (r *replay) openResult(ctx context.Context, keys []crypto.PublicKey, a *appraisal, v verdict) (policy.Result, error) {
+func (r *replay) openResult(ctx context.Context, a *appraisal, v verdict) (policy.Result, error) {
 	body, err := r.blob(ctx, v.body)
 	if err != nil {
 		return policy.Result{}, err
@@ -416,8 +421,8 @@ func (r *replay) openResult(ctx context.Context, keys []crypto.PublicKey, a *app
 	if env.PayloadType != policy.ResultType {
 		return policy.Result{}, wrong("payload type %.80q is not known to this build, want %q", env.PayloadType, policy.ResultType)
 	}
-	if len(env.Signatures) != 1 || !slices.ContainsFunc(keys, env.SignedBy) {
-		return policy.Result{}, wrong("not signed by the result key, and by it alone")
+	if _, err := r.keys.SignerOf(env, ledger.UseResult, v.time); err != nil {
+		return policy.Result{}, wrong("%v", err)
 	}
 	res, err := policy.ParseResult(env.Payload)
 	if err != nil {
@@ -448,7 +453,7 @@ func timely(res policy.Result, logged *verifier.Appraisal, v verdict) error {
 
 // decide computes a verdict again, from the claims as they were logged.
 func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *appraisal, v verdict) error {
-	r, err := j.openResult(ctx, j.keys, a, v)
+	r, err := j.openResult(ctx, a, v)
 	if err == nil && logged == nil {
 		_, err = j.blob(ctx, a.body)
 	}
@@ -462,14 +467,20 @@ func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *apprais
 		return err
 	}
 	j.res.outcomes[r.Verdict.Outcome.String()]++
+	engine, err := j.engineOf(r.Build.Engine, logged.Rules, r.Verdict.Rules, v.index)
+	if err != nil {
+		return err
+	}
+	if otherRules(*logged, r.Verdict) {
+		j.decideToday(j.today, r, v)
+	}
+	if r.Verdict.Rules != policy.Rules {
+		return j.decideElsewhere(ctx, engine, r, v)
+	}
 	again, ok := attempt(func() policy.Verdict { return policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf) })
 	if !ok {
-		j.res.verdicts.NotReproducible++
-		return wrong("not reproducible with this build: it fails on the claims")
-	}
-	if again.Rules != r.Verdict.Rules {
-		j.res.verdicts.NotReproducible++
-		return wrong("not reproducible with this build: made by policy rules %d, this build has %d", r.Verdict.Rules, again.Rules)
+		j.res.verdicts.Failed++
+		return wrong("this build fails on the claims")
 	}
 	j.res.verdicts.Replayed++
 	was, err1 := canon.Marshal(r.Verdict)

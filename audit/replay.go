@@ -20,6 +20,7 @@ type Options struct {
 	Workers  int            // goroutines that recompute, at most MaxWorkers; 0 means 1. The report does not depend on it
 	Memory   *attest.Memory // of proved chains; nil: one of its own. The report does not depend on it
 	Promises []GivenPromise // that submitters hold
+	Engines  Engines        // runs engines of other builds; nil: what they decided is not reproducible
 	Now      *Now           // judge everything once more, so; nil: do not
 	Range    Range          // whose verdicts are recomputed; all else is checked whatever it is
 
@@ -29,17 +30,20 @@ type Options struct {
 
 // Replay recomputes a log. It checks:
 //
-//   - the checkpoint's signature and origin, by the trusted log key or else by the one that entry 0 shows; and that a
-//     quorum of the trusted witnesses cosigned it, where the trust names some
+//   - the keysets: each signed for by a log key of the one before it; with trust, that the trusted one is among them
+//   - the checkpoint's signature and origin, by log keys that had not ended before its newest entry; and that a quorum of
+//     the trusted witnesses cosigned it, where the trust names some
 //   - every tile and the root, from the leaves; every leaf by its opening; every entry for its form, its place in its
 //     stream, and that what it rests on stands before it
 //   - that heads entries commit to the streams as they stood, and that none was due and did not come
 //   - that every body is there, with the digest and of the kind that the entry says
-//   - that each challenge is unique, made under a known result key, and answered at most once, in time, by the node that it
+//   - that each challenge is unique, made under a result key of its time, and answered at most once, in time, by the node that it
 //     was made for, with a bundle that its session key signed
 //   - every appraisal, computed again from its inputs, that references and collateral were logged before, and that no newer
 //     issue of that collateral stood in the log at the time of appraisal
-//   - every verdict: its signature, and what the policy says of the logged claims; one verdict for evidence and policy
+//   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for
+//     evidence and policy
+//   - that an engine that a result names was logged before, with the rules that the result bears
 //   - every hold, release and erasure: that it was allowed. A body that is not there because it was erased, as it may be,
 //     is no fault, and what rests on it is not recomputed
 //   - the given promises
@@ -47,8 +51,12 @@ type Options struct {
 //     time.bounds)
 //   - that each checkpoint that a challenge names is one that this log had
 //
+// Appraisals and verdicts by the rules of this build are computed by it, others by the engine that their result names, and
+// then it is said what this build would decide.
+//
 // It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
-// have had, nor the build that a result names, nor that every submission has a verdict: those without are counted. Without trusted witnesses, every time is the operator's word.
+// have had, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
+// Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
 // of the report; the error is for a source that could not tell, and for a cancelled context.
@@ -92,14 +100,14 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 	if err := r.readScope(ctx); err != nil {
 		return false, err
 	}
-	if err := r.findKeys(ctx, c); err != nil {
+	if c.Size == 0 {
+		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: the log is empty"})
+	}
+	if whole, err = r.read(ctx, c.Tree); err != nil {
 		return false, err
 	}
-	if r.report.Witnesses, err = openNote(note, r.keys.Log, r.terms()); err != nil {
-		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
-	}
-	whole, err = r.read(ctx, c.Tree)
-	if err == nil && whole {
+	r.judgeKeys(note, whole)
+	if whole {
 		err = r.checkViews(ctx, c.Tree)
 	}
 	if err == nil && whole {
@@ -125,15 +133,17 @@ func ReplayFile(ctx context.Context, file io.ReaderAt, size int64, trust *Trust,
 
 // replay is one run of [Replay].
 type replay struct {
-	src    ledger.Source
-	trust  *Trust
-	o      Options
-	report Report
-	faults []Fault
-	keys   ledger.Keyset                     // that signatures are checked with: the trusted ones, else those of entry 0
-	scope  *Scope                            // nil: the whole log
-	latest canon.Time                        // of any entry
-	each   func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
+	src       ledger.Source
+	trust     *Trust
+	o         Options
+	report    Report
+	faults    []Fault
+	keys      ledger.KeyHistory                 // that signatures are checked with: those of the log, up to where it was read
+	keyset    canon.Digest                      // body of the newest keyset; zero: none yet
+	keysetsAt []int64                           // entries of the keysets
+	scope     *Scope                            // nil: the whole log
+	latest    canon.Time                        // of any entry
+	each      func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
 
 	erased erasures
 
@@ -159,6 +169,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
+		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},
 		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
 	}
 	if o.Range != (Range{}) {
@@ -174,7 +185,6 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	}
 	if trust != nil {
 		r.report.Trust = Anchored
-		r.keys = trust.keyset()
 	}
 	if a, ok := src.(*Archive); ok {
 		r.noted = newNoted(a)
@@ -209,96 +219,6 @@ func orderFaults(faults []Fault) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Part, b.Part), cmp.Compare(a.What, b.What))
 	})
-}
-
-// findKeys reads the keyset of entry 0 before anything is verified, because without trust the checkpoint's own key is
-// there. What is wrong with entry 0 is found again, and reported, when the log is read.
-func (r *replay) findKeys(ctx context.Context, c ledger.Checkpoint) error {
-	k, err := firstKeyset(ctx, r.src, c.Size)
-	var f *Fault
-	switch {
-	case errors.As(err, &f):
-		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: " + f.Error()})
-		return nil
-	case err != nil:
-		return err
-	}
-	if origin, key, err := ledger.ParseLogVKey(k.Log); err == nil {
-		if origin != c.Origin {
-			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: fmt.Sprintf("the keyset is of the log %q, the checkpoint of %q", origin, c.Origin)})
-		}
-		if id, err := ledger.KeyID(key); err == nil {
-			r.report.Keys = append(r.report.Keys, SeenKey{"log", id})
-		}
-	}
-	for _, key := range k.Keys {
-		r.report.Keys = append(r.report.Keys, SeenKey{key.Use, fingerprint(key.SPKI)})
-	}
-	if r.trust == nil {
-		r.keys = k
-	} else if d := differ("the trust file", r.keys, "the log", k); d != "" {
-		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "not the trusted keys: " + d})
-	}
-	return nil
-}
-
-func fingerprint(spki []byte) canon.Digest { return canon.Sum(spki) }
-
-// FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
-// the log says of itself.
-func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
-	note, err := src.Checkpoint(ctx)
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	c, err := ledger.ReadCheckpoint(note)
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	return firstKeyset(ctx, src, c.Size)
-}
-
-func firstKeyset(ctx context.Context, src ledger.Source, size int64) (ledger.Keyset, error) {
-	if size == 0 {
-		return ledger.Keyset{}, &Fault{Part: partCheckpoint, Index: NoIndex, What: "the log is empty"}
-	}
-	t := ledger.Tile{Level: ledger.EntriesLevel, Width: int(min(size, ledger.TileWidth))}
-	bad := func(err error) (ledger.Keyset, error) {
-		return ledger.Keyset{}, &Fault{Part: t.Path(), Index: NoIndex, What: err.Error()}
-	}
-	data, err := src.Tile(ctx, t)
-	if isNotExist(err) {
-		return bad(errors.New("missing"))
-	} else if err != nil {
-		return ledger.Keyset{}, err
-	}
-	leaves, err := ledger.ParseEntryBundle(data)
-	if err != nil {
-		return bad(err)
-	}
-	if len(leaves) == 0 {
-		return bad(errors.New("no leaf"))
-	}
-	opening, err := readBlob(ctx, src, leaves[0])
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	_, e, err := ledger.ParseOpening(opening)
-	if err != nil {
-		return bad(err)
-	}
-	if e.Kind != ledger.KindKeyset {
-		return bad(fmt.Errorf("a %s entry", e.Kind))
-	}
-	body, err := readBlob(ctx, src, e.Body)
-	if err != nil {
-		return ledger.Keyset{}, err
-	}
-	k, err := ledger.ParseKeyset(body)
-	if err != nil {
-		return bad(err)
-	}
-	return k, nil
 }
 
 // findUnnamed looks for blobs that nothing in the log names. After a fault they may be what could not be read.

@@ -46,8 +46,9 @@ func (o Outcome) ExitCode() int {
 	return 1
 }
 
-// Report is what a replay found. It depends on the log, the trust and the promises alone: the same bytes come out
-// whatever the number of workers, the machine and the day.
+// Report is what a replay found. It depends on the log, the trust, the promises and the rules of this build alone: the
+// same bytes come out whatever the number of workers, the machine and the day. Only where an engine of the log is stopped,
+// because it takes too long or too much memory, another machine may come further.
 type Report struct {
 	Type        string               `json:"type"`
 	Outcome     Outcome              `json:"outcome"`
@@ -67,6 +68,8 @@ type Report struct {
 	Verdicts    Tally                `json:"verdicts"`
 	Outcomes    []KindCount          `json:"outcomes"` // of the logged verdicts
 	Time        TimeBounds           `json:"time"`     // of appraisals
+	Engines     []SeenEngine         `json:"engines"`  // that the log holds
+	Today       Today                `json:"today"`
 	Promises    []Kept               `json:"promises"`
 	ErasedCount int64                `json:"erased_count,omitzero"` // blobs that are not there because they were erased, as they may be
 	Erased      []ErasedBlob         `json:"erased,omitzero"`       // the first MaxFaults of them, ordered by digest
@@ -86,6 +89,9 @@ const (
 type SeenKey struct {
 	Use         string       `json:"use"`         // log, result or promise
 	Fingerprint canon.Digest `json:"fingerprint"` // SHA-256 of the SubjectPublicKeyInfo
+	From        canon.Time   `json:"from"`
+	Until       canon.Time   `json:"until,omitzero"` // last instant; absent: no end is fixed
+	VKey        string       `json:"vkey,omitzero"`  // of a log key: verifier key of the checkpoints, origin+hash+key
 }
 
 // SeenRoots is a root set that appraisals were made under.
@@ -106,7 +112,35 @@ type Tally struct {
 	Logged          int64 `json:"logged"`
 	Replayed        int64 `json:"replayed"`         // recomputed, with whatever result
 	Differ          int64 `json:"differ"`           // of those, came out otherwise
-	NotReproducible int64 `json:"not_reproducible"` // made by rules that this build does not have
+	NotReproducible int64 `json:"not_reproducible"` // made by rules that this build does not have, and the log shows no engine that does
+	Failed          int64 `json:"failed"`           // the build, or the engine, did not do the job
+}
+
+// SeenEngine is an engine that the log holds.
+type SeenEngine struct {
+	Index      int64        `json:"index"`  // of its entry
+	Module     canon.Digest `json:"module"` // digest
+	Version    string       `json:"version"`
+	Go         string       `json:"go"`
+	Trusted    bool         `json:"trusted"`    // the trust file names it
+	Appraisals int64        `json:"appraisals"` // that it recomputed
+	Verdicts   int64        `json:"verdicts"`
+}
+
+// Today is what this build would decide where another engine did, by the same inputs as of the same time.
+type Today struct {
+	Same         int64       `json:"same"` // verdicts with the same outcome
+	ChangedCount int64       `json:"changed_count"`
+	Changed      []Otherwise `json:"changed"` // the first MaxFaults of them, in log order
+}
+
+// Otherwise is a verdict that this build would not give. It is no fault.
+type Otherwise struct {
+	Index  int64        `json:"index"`           // of its entry
+	Engine canon.Digest `json:"engine,omitzero"` // that decided, as the result says
+	Was    string       `json:"was"`             // outcome
+	Today  string       `json:"today,omitzero"`  // absent: this build fails on it
+	Why    string       `json:"why,omitzero"`    // first reason that is not among those of then; absent: the reasons are the same
 }
 
 // NoIndex is the index of a fault that lies in no entry.
@@ -159,13 +193,42 @@ func (r Report) Text() string {
 	line("trust", "%s", r.Trust)
 	line("witnesses", "%s", r.Witnesses.text())
 	for _, k := range r.Keys {
-		line("key", "%s %s", k.Fingerprint, k.Use)
+		if k.Until == 0 {
+			line("key", "%s %s, from %s", k.Fingerprint, k.Use, k.From)
+		} else {
+			line("key", "%s %s, from %s to %s", k.Fingerprint, k.Use, k.From, k.Until)
+		}
 	}
 	for _, e := range r.Entries {
 		line("entries", "%d %s", e.Count, e.Kind)
 	}
 	for _, o := range r.Outcomes {
 		line("verdicts", "%d %s", o.Count, o.Kind)
+	}
+	for _, e := range r.Engines {
+		word := "not in the trust file"
+		if e.Trusted {
+			word = "trusted"
+		}
+		line("engine", "%s %s by %s, entry %d: recomputed %s and %s; %s", e.Module, Printable(e.Version), Printable(e.Go), e.Index,
+			counted(e.Appraisals, "appraisal"), counted(e.Verdicts, "verdict"), word)
+	}
+	for _, c := range r.Today.Changed {
+		today := "nothing"
+		if c.Today != "" {
+			today = c.Today
+		}
+		by := "an engine that it does not name"
+		if !c.Engine.IsZero() {
+			by = "engine " + c.Engine.Short()
+		}
+		if c.Why != "" {
+			today += ": " + Printable(c.Why)
+		}
+		line("today", "entry %d: %s decided %s, this build would decide %s", c.Index, by, c.Was, today)
+	}
+	if t := r.Today; t.Same+t.ChangedCount > 0 {
+		line("today", "of %s by other rules, this build would decide %d otherwise", counted(t.Same+t.ChangedCount, "verdict"), t.ChangedCount)
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
@@ -201,6 +264,9 @@ func (r Report) Text() string {
 	if n := r.Appraisals.NotReproducible + r.Verdicts.NotReproducible; n > 0 {
 		fmt.Fprintf(&b, "not reproducible with this build: %d\n", n)
 	}
+	if n := r.Appraisals.Failed + r.Verdicts.Failed; n > 0 {
+		fmt.Fprintf(&b, "not recomputed, the engine failed: %d\n", n)
+	}
 	fmt.Fprintf(&b, "replayed %d of %d, %d differ\n", r.Appraisals.Replayed+r.Verdicts.Replayed,
 		r.Appraisals.Logged+r.Verdicts.Logged, r.Appraisals.Differ+r.Verdicts.Differ)
 	return b.String()
@@ -212,7 +278,7 @@ func (r Report) outcome() Outcome {
 	switch {
 	case r.FaultCount > 0:
 		return Faulty
-	case r.Trust != Anchored, open:
+	case r.Trust != Anchored, open, r.unvouched() > 0:
 		return NotAnchored
 	}
 	return Equal
@@ -241,6 +307,9 @@ func (r Report) undecided() string {
 		if p.State == PromiseOpen {
 			open++
 		}
+	}
+	if n := r.unvouched(); n > 0 && r.Trust == Anchored {
+		why = append(why, counted(n, "result")+" by engines that the trust file does not name")
 	}
 	if open > 0 {
 		why = append(why, counted(open, "promise")+" not due yet")

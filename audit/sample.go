@@ -73,13 +73,14 @@ type Drawn struct {
 	Number   int64  `json:"number"` // in its stratum, from 0
 	Draw     int64  `json:"draw"`   // that took it
 	Row      Row    `json:"row"`
-	Replayed string `json:"replayed,omitzero"` // equal, or what differs; absent: it was not replayed
+	Replayed string `json:"replayed,omitzero"` // equal, by whom where nobody vouches for it, or what differs; absent: it was not replayed
 }
 
 // Words of [Drawn.Replayed].
 const (
-	replayedEqual = "equal"
-	notReplayed   = "not replayed: "
+	replayedEqual     = "equal"
+	replayedUnvouched = "equal, by an engine that the trust file does not name"
+	notReplayed       = "not replayed: "
 )
 
 // Canonical returns the canonical bytes of the sample.
@@ -146,8 +147,11 @@ func (g *Reading) Sample(ctx context.Context, seed, size int64, by string, again
 		if err := g.examine(ctx, &s.Drawn[i], again); err != nil {
 			return Sample{}, err
 		}
-		if d := s.Drawn[i]; d.Row.Fault != "" || d.Replayed != "" && d.Replayed != replayedEqual {
+		switch d := s.Drawn[i]; {
+		case d.Row.Fault != "" || d.Replayed != "" && d.Replayed != replayedEqual && d.Replayed != replayedUnvouched:
 			s.Outcome = Faulty
+		case d.Replayed == replayedUnvouched && s.Outcome == Equal:
+			s.Outcome = NotAnchored
 		}
 	}
 	return s, nil
@@ -236,6 +240,11 @@ func (g *Reading) examine(ctx context.Context, d *Drawn, again bool) error {
 		return err
 	}
 	d.Replayed = replayedEqual
+	for engine := range res.engines {
+		if !g.vouched(engine) {
+			d.Replayed = replayedUnvouched
+		}
+	}
 	if len(res.faults) > 0 {
 		f := res.faults[0]
 		d.Replayed = f.Error()
@@ -249,7 +258,7 @@ func (g *Reading) replayOne(ctx context.Context, o *opened) (result, error) {
 	a.verdicts = []verdict{o.verdict}
 	ev.appraisals = []*appraisal{&a}
 	res := *newResult()
-	j := job{replay: g.replay, keys: g.results, ev: &ev, res: &res}
+	j := job{replay: g.replay, ev: &ev, res: &res}
 	err := j.run(ctx)
 	var f *Fault
 	if errors.As(err, &f) {

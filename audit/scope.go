@@ -212,7 +212,10 @@ func ExportScope(ctx context.Context, src ledger.Source, criteria Criteria, w io
 
 // selected returns the indexes of the entries of a scope, in order.
 func (r *replay) selected(ctx context.Context, criteria Criteria) ([]int64, error) {
-	chosen := map[int64]bool{0: true}
+	chosen := map[int64]bool{}
+	for _, i := range r.keysetsAt {
+		chosen[i] = true
+	}
 	for row := range r.submissions.n {
 		at := r.submissions.at(row).index
 		e, err := r.entry(ctx, at)
@@ -296,6 +299,9 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 			if ok {
 				chosen[at] = true
 			}
+			if err := r.chooseEngine(ctx, v, chosen); err != nil {
+				return err
+			}
 		}
 		r.chooseErasure(a.body, chosen)
 		body, err := r.blob(ctx, a.body)
@@ -305,7 +311,7 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 		if err != nil {
 			return err
 		}
-		logged, err := parseAppraisal(body)
+		logged, err := verifier.ParseAppraisal(body)
 		if err != nil {
 			continue
 		}
@@ -359,7 +365,7 @@ func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble
 			return err
 		}
 	}
-	for t := range ledger.Tiles(size) {
+	for t := range ledger.Tiles(0, size) {
 		data, err := src.Tile(ctx, t)
 		if err == nil {
 			err = tar.Write(w, t.Path(), data)

@@ -100,6 +100,14 @@ func TestScopeTampered(t *testing.T) {
 			}
 		}
 	}
+	// A digit of a bound, which nothing else in the file contradicts.
+	bounded := exportScope(t, s, audit.Criteria{FromTime: t0 + 5})
+	changed := bytes.Replace(bounded, []byte((t0 + 5).String()), []byte((t0 + 4).String()), 1)
+	if bytes.Equal(changed, bounded) {
+		t.Fatal("the bound is not in the file")
+	}
+	wantFault(t, replay(t, changed, s.trust(), audit.Options{}), "scope", "it does not have the digest that it says")
+
 	// A scope that was written anew, with a digest that holds.
 	var text []byte
 	for _, g := range regions(t, export) {

@@ -45,14 +45,20 @@ func (s State) Marshal() ([]byte, error) {
 }
 
 // Continue follows the log of a source from a state on; the zero state begins with trust. It is for a source that was
-// replayed and found equal: it checks the checkpoint's signature and that the log goes on from the state's, and nothing
+// replayed and found equal by that trust, and takes the log's keys from what was found: it checks the checkpoint's signature and that the log goes on from the state's, and nothing
 // else. A *[ledger.Fork] says that it does not, and holds both notes.
-func Continue(ctx context.Context, s State, trust Trust, src ledger.Source) (State, error) {
+func Continue(ctx context.Context, s State, trust Trust, found Report, src ledger.Source) (State, error) {
 	next, err := src.Checkpoint(ctx)
 	if err != nil {
 		return State{}, err
 	}
-	if _, err := (ledger.Follower{Logs: []string{trust.Log}}).Follow(ctx, src, []byte(s.Checkpoint), next, 0); err != nil {
+	var logs []string
+	for _, k := range found.Keys {
+		if k.VKey != "" {
+			logs = append(logs, k.VKey)
+		}
+	}
+	if _, err := (ledger.Follower{Logs: logs}).Follow(ctx, src, []byte(s.Checkpoint), next, 0); err != nil {
 		return State{}, err
 	}
 	return State{StateType, string(next), trust}, nil

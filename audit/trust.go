@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/ledger"
 )
@@ -15,12 +16,11 @@ import (
 const TrustType = "assay/trust/v1"
 
 // Trust is whom an auditor believes about one log. It comes from elsewhere than the log: from a file that was made while
-// several sources could be asked, or from paper.
+// several sources could be asked, or from paper. It names one keyset, and with it all that lead to it and follow from it.
 type Trust struct {
-	Type string       `json:"type"`
-	Log  string       `json:"log"`  // verifier key of the checkpoints: origin+hash+key
-	Keys []ledger.Key `json:"keys"` // all keys that sign results and promises
-
+	Type      string               `json:"type"`
+	Keyset    ledger.Keyset        `json:"keyset"`
+	Engines   []canon.Digest       `json:"engines,omitzero"`   // modules whose rules somebody vouches for
 	Witnesses []ledger.WitnessTerm `json:"witnesses,omitzero"` // whose cosignatures the checkpoint must bear; absent: nobody's
 }
 
@@ -35,11 +35,11 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	if t.Type != TrustType {
 		return Trust{}, at.Errorf("/type", "type %.80q is not known to this build, want %q", t.Type, TrustType)
 	}
-	if _, _, err := ledger.ParseLogVKey(t.Log); err != nil {
-		return Trust{}, at.Errorf("/log", "%v", err)
+	if err := t.Keyset.Validate(); err != nil {
+		return Trust{}, at.Errorf("/keyset", "%v", err)
 	}
-	if err := t.keyset().Validate(); err != nil {
-		return Trust{}, at.Errorf("/keys", "%v", err)
+	if len(t.Engines) > MaxEngines {
+		return Trust{}, at.Errorf("/engines", "%d engines, at most %d", len(t.Engines), MaxEngines)
 	}
 	for i, w := range t.Witnesses {
 		if err := w.Validate(); err != nil {
@@ -49,16 +49,26 @@ func ParseTrust(name string, data []byte) (Trust, error) {
 	return t, nil
 }
 
-func (t Trust) keyset() ledger.Keyset {
-	return ledger.Keyset{Type: ledger.KeysetType, Log: t.Log, Keys: t.Keys}
-}
-
 // Marshal writes the trust file as YAML.
 func (t Trust) Marshal() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "type: %s\nlog: %q\nkeys:\n", t.Type, t.Log)
-	for _, k := range t.Keys {
-		fmt.Fprintf(&b, "  - use: %s\n    spki: %s\n", k.Use, base64.StdEncoding.EncodeToString(k.SPKI))
+	k := t.Keyset
+	fmt.Fprintf(&b, "type: %s\nkeyset:\n  type: %s\n  origin: %q\n  made: %q\n", t.Type, k.Type, k.Origin, k.Made)
+	if !k.Previous.IsZero() {
+		fmt.Fprintf(&b, "  previous: %q\n", k.Previous)
+	}
+	b.WriteString("  keys:\n")
+	for _, key := range k.Keys {
+		fmt.Fprintf(&b, "    - use: %s\n      spki: %s\n      from: %q\n", key.Use, base64.StdEncoding.EncodeToString(key.SPKI), key.From)
+		if key.Until != 0 {
+			fmt.Fprintf(&b, "      until: %q\n", key.Until)
+		}
+	}
+	if len(t.Engines) > 0 {
+		b.WriteString("engines:\n")
+	}
+	for _, e := range t.Engines {
+		fmt.Fprintf(&b, "  - %q\n", e)
 	}
 	for i, w := range t.Witnesses {
 		if i == 0 {
@@ -100,26 +110,36 @@ func TrustFrom(sources ...Told) (Trust, error) {
 			return Trust{}, fmt.Errorf("trust: sources differ: %s", d)
 		}
 	}
-	return Trust{Type: TrustType, Log: first.Keyset.Log, Keys: first.Keyset.Keys}, nil
+	return Trust{Type: TrustType, Keyset: first.Keyset}, nil
 }
 
-// differ says in words where two keysets differ, or returns "". Order is no difference.
+// differ says in words where two keysets differ, or returns "".
 func differ(nameA string, a ledger.Keyset, nameB string, b ledger.Keyset) string {
-	if a.Log != b.Log {
-		return fmt.Sprintf("log key of %s is %s, of %s %s", nameA, a.Log, nameB, b.Log)
+	if a.Origin != b.Origin {
+		return fmt.Sprintf("the log of %s is %q, of %s %q", nameA, a.Origin, nameB, b.Origin)
 	}
 	if d := missing(nameA, a, nameB, b); d != "" {
 		return d
 	}
-	return missing(nameB, b, nameA, a)
+	if d := missing(nameB, b, nameA, a); d != "" {
+		return d
+	}
+	digestA, errA := a.Digest()
+	digestB, errB := b.Digest()
+	if errA != nil || errB != nil || digestA != digestB {
+		return fmt.Sprintf("%s has the keyset made %s, %s that made %s", nameA, a.Made, nameB, b.Made)
+	}
+	return ""
 }
 
 // missing names the first key that a has and b lacks.
 func missing(nameA string, a ledger.Keyset, nameB string, b ledger.Keyset) string {
 	for _, k := range a.Keys {
-		same := func(o ledger.Key) bool { return o.Use == k.Use && slices.Equal(o.SPKI, k.SPKI) }
+		same := func(o ledger.Key) bool {
+			return o.Use == k.Use && slices.Equal(o.SPKI, k.SPKI) && o.From == k.From && o.Until == k.Until
+		}
 		if !slices.ContainsFunc(b.Keys, same) {
-			return fmt.Sprintf("%s has the %s key %s, %s lacks it", nameA, k.Use, fingerprint(k.SPKI), nameB)
+			return fmt.Sprintf("%s has the %s key %s from %s, %s lacks it or gives it another time", nameA, k.Use, fingerprint(k.SPKI), k.From, nameB)
 		}
 	}
 	return ""

@@ -19,11 +19,12 @@ func TestTrustFile(t *testing.T) {
 	}
 	for _, row := range []struct{ name, old, new, want string }{
 		{"unknown type", "assay/trust/v1", "assay/trust/v2", `trust.yaml:1:7: type "assay/trust/v2" is not known`},
-		{"unknown key", "keys:", "kees:", `trust.yaml:3:1: unknown key "kees"`},
-		{"log key changed", origin + "+", "log.example/two+", "trust.yaml:2:6: log key"},
-		{"no promise key", "use: promise", "use: result", "want a result key and a promise key"},
-		{"spki not base64", "spki: MC", "spki: !!", "trust.yaml:5:"},
-		{"spki cut", "spki: MCow", "spki: ", "parse result key"},
+		{"unknown key", "  keys:", "  kees:", `trust.yaml:6:3: unknown key "kees"`},
+		{"no log", `origin: "` + origin, `origin: "`, "trust.yaml:3:3: keyset: key 0: log key"},
+		{"no promise key", "use: promise", "use: result", "want a log key, a result key and a promise key"},
+		{"no start of validity", "      from: \"2026-02-01T00:00:00Z\"\n    - use: result", "    - use: result", "key 0: no start of validity"},
+		{"spki not base64", "spki: MC", "spki: !!", "trust.yaml:8:"},
+		{"spki cut", "spki: MCow", "spki: ", "parse log key"},
 		{"a second document", "type:", "---\na: b\n---\ntype:", "second document"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -36,31 +37,31 @@ func TestTrustFile(t *testing.T) {
 
 func TestTrustFrom(t *testing.T) {
 	honest, forger := newLog(t, "honest").keyset(), newLog(t, "forger").keyset()
-	swapped := honest
-	swapped.Keys = []ledger.Key{honest.Keys[1], honest.Keys[0]}
 	partly := honest
-	partly.Keys = []ledger.Key{honest.Keys[0], forger.Keys[1]}
+	partly.Keys = []ledger.Key{honest.Keys[0], honest.Keys[1], forger.Keys[2]}
 	bad := honest
 	bad.Keys = honest.Keys[:1]
+	later := honest
+	later.Previous[0]++
 	for _, row := range []struct {
 		name string
 		told []audit.Told
 		want string // empty: they agree
 	}{
 		{"two agree", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: honest}}, ""},
-		{"order is no difference", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: swapped}}, ""},
 		{"one alone", []audit.Told{{By: "a", Keyset: honest}}, "at least two sources"},
 		{"one twice", []audit.Told{{By: "a", Keyset: honest}, {By: "a", Keyset: honest}}, "a is named twice"},
-		{"another log key", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: forger}}, "log key of a is " + honest.Log},
+		{"another log key", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: forger}}, "a has the log key"},
 		{"another promise key", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: partly}}, "a has the promise key"},
-		{"the third differs", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: honest}, {By: "c", Keyset: partly}}, "c lacks it"},
+		{"the third differs", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: honest}, {By: "c", Keyset: partly}}, "c lacks it or gives it another time"},
+		{"the same keys after another keyset", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: later}}, "a has the keyset made"},
 		{"no keyset", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: bad}}, "b: keyset"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			trust, err := audit.TrustFrom(row.told...)
 			switch {
 			case row.want == "":
-				if err != nil || trust.Log != honest.Log || len(trust.Keys) != 2 {
+				if err != nil || trust.Keyset.Origin != honest.Origin || len(trust.Keyset.Keys) != 3 {
 					t.Errorf("%v %+v", err, trust)
 				}
 			case err == nil || !strings.Contains(err.Error(), row.want):

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
@@ -31,21 +32,23 @@ func (w Witnessing) text() string {
 	return s
 }
 
-// openNote checks that a checkpoint is signed by the log's key, and cosigned by a quorum of the trusted witnesses if there
-// are any, in the one spelling that signing gives: the readers of notes elsewhere skip what they do not understand, and
-// there a changed bit would go unseen. Signatures of keys that nobody vouches for are counted, and no more.
-func openNote(data []byte, vkey string, terms []ledger.WitnessTerm) (Witnessing, error) {
+// openNote checks that a checkpoint is signed by the log, under keys that stand and no others of its own, and cosigned by a
+// quorum of the trusted witnesses if there are any, in the one spelling that signing gives: the readers of notes elsewhere
+// skip what they do not understand, and there a changed bit would go unseen. Signatures of keys that nobody vouches for are
+// counted, and no more.
+func openNote(data []byte, keys logKeys, terms []ledger.WitnessTerm) (Witnessing, error) {
 	w := Witnessing{By: []string{}}
-	verifier, err := note.NewVerifier(vkey)
-	if err != nil {
-		return w, errors.New("checkpoint: no log key to check it with")
-	}
-	if _, err := ledger.OpenCheckpoint(data, verifier); err != nil {
+	if _, err := ledger.OpenCheckpoint(data, keys.standing...); err != nil {
 		return w, err
 	}
-	n, err := note.Open(data, note.VerifierList(verifier))
-	if err != nil || len(n.Sigs) != 1 {
+	n, err := note.Open(data, note.VerifierList(append(keys.standing, keys.ended...)...))
+	if err != nil {
 		return w, errors.New("checkpoint: not signed by the log's key")
+	}
+	for _, s := range n.Sigs {
+		if slices.ContainsFunc(keys.ended, func(v note.Verifier) bool { return v.Name() == s.Name && v.KeyHash() == s.Hash }) {
+			return w, errors.New("checkpoint: signed with a log key that had ended before its newest entry")
+		}
 	}
 	again := n.Text + "\n"
 	_, lines, _ := strings.Cut(string(data), "\n\n")
@@ -64,7 +67,7 @@ func openNote(data []byte, vkey string, terms []ledger.WitnessTerm) (Witnessing,
 	if len(terms) == 0 {
 		return w, nil
 	}
-	c, err := ledger.OpenInTerms(terms, data, []string{vkey}, 0)
+	c, err := ledger.OpenInTerms(terms, data, keys.vkeys, 0)
 	if err != nil {
 		return w, err
 	}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,11 +53,10 @@ type Joined struct {
 	Credential string `json:"credential"` // lets its bearer ask for challenges and submit as that node, nothing else
 	Origin     string `json:"origin"`     // of the verifier, as its challenges name it
 	ResultKey  []byte `json:"result_key"` // SubjectPublicKeyInfo (DER)
-	LogKey     string `json:"log_key"`    // verifier key of the log, as x/mod/sumdb/note writes it
 }
 
 // Join trades a one-time token for a node credential. The result key of the answer is the one that the token names; the
-// log's key and the origin are the server's word.
+// origin is the server's word.
 func (c *Client) Join(ctx context.Context, t Token) (Joined, error) {
 	var j Joined
 	if err := c.post(ctx, "/v1/nodes", JoinRequest{t.String()}, &j); err != nil {
@@ -68,8 +66,8 @@ func (c *Client) Join(ctx context.Context, t Token) (Joined, error) {
 		return j, fmt.Errorf("join: the server's result key has fingerprint %s, the token names %s: this is another verifier",
 			got.Short(), t.Fingerprint.Short())
 	}
-	if j.Node == "" || len(j.Node) > attest.MaxName || j.Credential == "" || j.LogKey == "" {
-		return j, errors.New("join: the answer lacks a node id, a credential or the log's key")
+	if j.Node == "" || len(j.Node) > attest.MaxName || j.Credential == "" {
+		return j, errors.New("join: the answer lacks a node id or a credential")
 	}
 	return j, nil
 }
@@ -219,20 +217,13 @@ type Reason struct {
 
 // Decision reads the verdict on the given evidence, signed by the result key. It does not recompute the verdict, and it
 // does not look for it in the log: that is what audit does.
-func (r Result) Decision(evidence canon.Digest, resultKey []byte) (Decision, error) {
+func (r Result) Decision(evidence canon.Digest, keys ledger.Keyset) (Decision, error) {
 	var d Decision
 	if r.Result == nil {
 		return d, errors.New("result: no verdict yet")
 	}
-	pub, err := x509.ParsePKIXPublicKey(resultKey)
-	if err != nil {
-		return d, fmt.Errorf("result key: %w", err)
-	}
 	if r.Result.PayloadType != ResultType {
 		return d, fmt.Errorf("result: payload type %.80q is not known to this build, want %q", r.Result.PayloadType, ResultType)
-	}
-	if !r.Result.SignedBy(pub) {
-		return d, errors.New("result: not signed by the pinned result key")
 	}
 	// The full documents belong to rooms that a provider's agent does not carry; this reads the part that it needs.
 	var doc struct {
@@ -251,6 +242,9 @@ func (r Result) Decision(evidence canon.Digest, resultKey []byte) (Decision, err
 		return d, fmt.Errorf("result: %w", err)
 	}
 	v := doc.Verdict
+	if _, err := keys.SignerOf(*r.Result, ledger.UseResult, v.AsOf); err != nil {
+		return d, fmt.Errorf("result: %w", err)
+	}
 	switch {
 	case doc.Type != ResultType:
 		return d, fmt.Errorf("result: type %.80q is not known to this build, want %q", doc.Type, ResultType)
@@ -284,6 +278,11 @@ type Health struct {
 	Size         int64  `json:"size"`                  // entries of the log
 	Waiting      int64  `json:"waiting"`               // those that no checkpoint covers yet
 	WaitingAge   int64  `json:"waiting_age_seconds"`   // for which the oldest of them has waited
+
+	// Roles are what the process that answered does, and Turns those of them that it does now: of publish and clock, one
+	// process of a database has its turn.
+	Roles []string `json:"roles"`
+	Turns []string `json:"turns"`
 }
 
 // Health asks how the server is.
@@ -292,13 +291,19 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return h, c.get(ctx, "/v1/health", &h)
 }
 
-// Keys asks for the keyset of the server's log. Served by HTTP it is the server's word: trust in it comes from outside.
-func (c *Client) Keys(ctx context.Context) (ledger.Keyset, error) {
-	data, err := c.do(ctx, http.MethodGet, "/v1/keys", "", nil, http.StatusOK, MaxAnswer)
-	if err != nil {
-		return ledger.Keyset{}, err
+// Keysets is the answer to GET /v1/keys: every keyset that the log has, the first one first.
+type Keysets struct {
+	Keysets []ledger.Envelope `json:"keysets"`
+}
+
+// Keys asks for the keysets of the server's log and checks that each is signed for by the one before it. Served by HTTP
+// they are the server's word: trust in one of them comes from outside.
+func (c *Client) Keys(ctx context.Context) (ledger.KeyHistory, error) {
+	var k Keysets
+	if err := c.get(ctx, "/v1/keys", &k); err != nil {
+		return ledger.KeyHistory{}, err
 	}
-	return ledger.ParseKeyset(data)
+	return ledger.ReadKeys(k.Keysets)
 }
 
 func (c *Client) get(ctx context.Context, path string, answer any) error {

@@ -17,7 +17,7 @@
 //	GET  /v1/results/{evidence}/ear                                       200 EAR as a JWT       node credential
 //	GET  /.well-known/jwks.json                                           200 keys of EARs
 //	GET  /v1/health                                                       200 Health
-//	GET  /v1/keys                                                         200 ledger.Keyset, its canonical bytes
+//	GET  /v1/keys                                                         200 Keysets
 //	GET  /v1/blobs/{digest}                                               200 bytes        admin token
 //	GET  /log/checkpoint, /log/tile/...                                   200 as C2SP tlog-tiles
 //

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
-		{"health", `{"status":"ok","published_age_seconds":3,"size":9}`, ""},
+		{"health", `{"status":"ok","published_age_seconds":3,"size":9,"roles":["api","clock"],"turns":["clock"]}`, ""},
 		{"unknown member", `{"status":"ok","published_age_seconds":3,"size":9,"$schema":"x"}`, "unknown object member"},
 		{"duplicate member", `{"status":"ok","status":"ok","published_age_seconds":3,"size":9}`, "duplicate"},
 		{"other case", `{"Status":"ok","published_age_seconds":3,"size":9}`, "unknown object member"},
@@ -70,7 +71,7 @@ func TestAnswers(t *testing.T) {
 			c := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(tc.body)) })
 			h, err := c.Health(context.Background())
 			if tc.want == "" {
-				if err != nil || h != (client.Health{Status: "ok", PublishedAge: 3, Size: 9}) {
+				if err != nil || !reflect.DeepEqual(h, client.Health{Status: "ok", PublishedAge: 3, Size: 9, Roles: []string{"api", "clock"}, Turns: []string{"clock"}}) {
 					t.Fatalf("%+v, %v", h, err)
 				}
 				return
@@ -204,6 +205,7 @@ func TestDecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys := ledger.Keyset{Keys: []ledger.Key{{Use: ledger.UseResult, SPKI: spki, From: 1769904000}}} // 2026-02-01
 	evidence := canon.Sum([]byte("evidence"))
 	good := `{"type":"assay/result/v1","evidence":"` + evidence.String() + `","verdict":{"verdict":"reject","as_of":"2026-02-01T00:00:00Z",` +
 		`"policy":{"name":"confidential-cpu","digest":"x"},"reasons":[{"claim":"sevsnp.tcb","status":"affirmed","later":"member"}]}}`
@@ -217,7 +219,8 @@ func TestDecision(t *testing.T) {
 		{name: "other evidence", kind: "assay/result/v1", payload: strings.Replace(good, evidence.String(), canon.Sum(nil).String(), 1), want: "a verdict on evidence"},
 		{name: "unknown verdict", kind: "assay/result/v1", payload: strings.Replace(good, `"reject"`, `"maybe"`, 1), want: "not known to this build"},
 		{name: "altered", kind: "assay/result/v1", payload: good, alter: func(e *ledger.Envelope) { e.Payload = []byte(strings.Replace(good, "reject", "accept", 1)) },
-			want: "not signed by the pinned result key"},
+			want: "not signed by a result key"},
+		{name: "before the key's time", kind: "assay/result/v1", payload: strings.Replace(good, "2026-02-01T", "2026-01-31T", 1), want: "stands from"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			env, err := ledger.Seal(tc.kind, []byte(tc.payload), key{private})
@@ -227,7 +230,7 @@ func TestDecision(t *testing.T) {
 			if tc.alter != nil {
 				tc.alter(&env)
 			}
-			d, err := client.Result{State: client.StateDecided, Result: &env}.Decision(evidence, spki)
+			d, err := client.Result{State: client.StateDecided, Result: &env}.Decision(evidence, keys)
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v, want %q", err, tc.want)
@@ -239,7 +242,7 @@ func TestDecision(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (client.Result{State: client.StateReceived}).Decision(evidence, spki); err == nil {
+	if _, err := (client.Result{State: client.StateReceived}).Decision(evidence, keys); err == nil {
 		t.Error("a decision without a verdict")
 	}
 }

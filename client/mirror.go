@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -17,7 +18,7 @@ import (
 // go to whoever the server lets have them.
 type Mirror struct{ c *Client }
 
-var _ ledger.Source = Mirror{}
+var _ ledger.Keeper = Mirror{}
 
 // Mirror returns the log of the client's server.
 func (c *Client) Mirror() Mirror { return Mirror{c} }
@@ -25,6 +26,28 @@ func (c *Client) Mirror() Mirror { return Mirror{c} }
 // Checkpoint returns the newest checkpoint note.
 func (m Mirror) Checkpoint(ctx context.Context) ([]byte, error) {
 	return m.fetch(ctx, "/log/checkpoint", ledger.MaxCheckpoint)
+}
+
+// CheckpointsAround is the answer to GET /v1/checkpoints?around=INDEX: the kept checkpoints on both sides of an entry.
+type CheckpointsAround struct {
+	Before string `json:"before,omitzero"` // note of the largest that does not cover it; absent: none is kept
+	After  string `json:"after,omitzero"`  // note of the smallest that does
+}
+
+// Around returns kept checkpoints; see [ledger.Keeper]. A mirror of files alone keeps none.
+func (m Mirror) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+	var a CheckpointsAround
+	err = m.c.get(ctx, "/v1/checkpoints?around="+strconv.FormatInt(index, 10), &a)
+	if p := AsProblem(err); p != nil && p.Status == http.StatusNotFound {
+		return nil, nil, nil
+	}
+	note := func(s string) []byte {
+		if s == "" {
+			return nil
+		}
+		return []byte(s)
+	}
+	return note(a.Before), note(a.After), err
 }
 
 // Tile returns the bytes of one tile.

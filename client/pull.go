@@ -145,7 +145,7 @@ type pulling struct {
 // tiles fetches the tiles that the folder lacks.
 func (w *pulling) tiles(ctx context.Context) error {
 	var missing []ledger.Tile
-	for t := range ledger.Tiles(w.out.Checkpoint.Size) {
+	for t := range ledger.Tiles(0, w.out.Checkpoint.Size) {
 		if info, err := os.Stat(w.path(t.Path())); err != nil || info.Size() != int64(t.Bytes()) {
 			missing = append(missing, t)
 		}

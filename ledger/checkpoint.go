@@ -45,30 +45,45 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// SignCheckpoint returns the signed note of a checkpoint.
-func SignCheckpoint(c Checkpoint, key note.Signer) ([]byte, error) {
-	if key.Name() != c.Origin {
-		return nil, fmt.Errorf("sign checkpoint of %q: the key is named %q", c.Origin, key.Name())
+// SignCheckpoint returns the signed note of a checkpoint, with one line for each key. While one log key takes over from
+// another, both sign: whoever knows either believes the note.
+func SignCheckpoint(c Checkpoint, keys ...note.Signer) ([]byte, error) {
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("sign checkpoint of %q: no log key stands", c.Origin)
 	}
-	return note.Sign(&note.Note{Text: c.Text()}, key)
+	for _, key := range keys {
+		if key.Name() != c.Origin {
+			return nil, fmt.Errorf("sign checkpoint of %q: the key is named %q", c.Origin, key.Name())
+		}
+	}
+	return note.Sign(&note.Note{Text: c.Text()}, keys...)
 }
 
-// OpenCheckpoint reads a signed checkpoint of the log whose key it is given. It does not check witnesses' signatures on
-// the note, nor whether the checkpoint continues an earlier one.
-func OpenCheckpoint(data []byte, key note.Verifier) (Checkpoint, error) {
+// OpenCheckpoint reads a signed checkpoint of the log whose keys it is given, of which one has to have signed. It does not
+// check witnesses' signatures on the note, nor whether the checkpoint continues an earlier one.
+func OpenCheckpoint(data []byte, keys ...note.Verifier) (Checkpoint, error) {
 	if len(data) > MaxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("checkpoint: %d bytes, at most %d", len(data), MaxCheckpoint)
 	}
-	n, err := note.Open(data, note.VerifierList(key))
+	if len(keys) == 0 {
+		return Checkpoint{}, errors.New("checkpoint: no log key to check it with")
+	}
+	n, err := note.Open(data, note.VerifierList(keys...))
+	var unknown *note.UnverifiedNoteError
+	if errors.As(err, &unknown) {
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w: signed by %w", keys[0].Name(), err, ErrUnknownKey)
+	}
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", key.Name(), err)
+		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w", keys[0].Name(), err)
 	}
 	c, err := ParseCheckpoint(n.Text)
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	if c.Origin != key.Name() {
-		return Checkpoint{}, fmt.Errorf("checkpoint of %q signed with the key of %q", c.Origin, key.Name())
+	for _, key := range keys {
+		if c.Origin != key.Name() {
+			return Checkpoint{}, fmt.Errorf("checkpoint of %q signed with the key of %q", c.Origin, key.Name())
+		}
 	}
 	return c, nil
 }

@@ -25,6 +25,7 @@ const (
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
 	KindErasure    = "erasure/v1"
+	KindEngine     = "engine/v1"
 	KindHeads      = "heads/v1"
 )
 
@@ -45,6 +46,7 @@ var streamOf = map[string]string{
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
 	KindErasure:    StreamServer,
+	KindEngine:     StreamServer,
 	KindHeads:      StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,

@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
 	"errors"
@@ -115,4 +116,9 @@ func verify(pub crypto.PublicKey, message, sig []byte) bool {
 		return ecdsa.VerifyASN1(k, sum[:], sig)
 	}
 	return false
+}
+
+func isP256(pub crypto.PublicKey) bool {
+	k, ok := pub.(*ecdsa.PublicKey)
+	return ok && k.Curve == elliptic.P256()
 }

@@ -11,11 +11,15 @@ const (
 	MaxOrigin      = 255      // bytes of a log's origin
 	MaxKeys        = 32       // keys of a keyset
 	MaxKey         = 1 << 10  // bytes of one SubjectPublicKeyInfo
+	MaxKeysets     = 1 << 10  // keysets of a log: a change of keys every week for twenty years
 	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
+	MaxDevices     = 64       // devices of one enrolment
+	MaxSource      = 1 << 10  // bytes of the address that collateral came from, or of a verifier
+	MaxVersion     = 80       // bytes of the version of an engine, and of the name of a room
+	MaxRooms       = 64       // rooms of an engine
 	MaxErasure     = 1 << 20  // bytes of an erasure document
 	MaxErased      = 4096     // digests and nodes of one erasure document
 	MaxReason      = 1 << 10  // bytes of its reason
-	MaxSource      = 1 << 10  // bytes of the address that collateral came from
 
 	ClockSlack = 60 // seconds between two honest clocks
 

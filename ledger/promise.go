@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"crypto"
 	"errors"
 	"fmt"
 
@@ -63,35 +62,26 @@ func SealPromise(p Promise, key Signer) (Envelope, error) {
 	return Seal(PromiseType, payload, key)
 }
 
-// OpenPromise reads a promise that the given key signed. It does not tell whether the promise was kept.
-func OpenPromise(e Envelope, key crypto.PublicKey) (Promise, error) {
+// Signers are keys that signatures are checked with: a [Keyset] or a [KeyHistory].
+type Signers interface {
+	SignerOf(e Envelope, use string, at canon.Time) (Key, error)
+}
+
+// OpenPromise reads a promise, which a promise key signed that stood when the submission was received. It does not tell
+// whether the promise was kept.
+func OpenPromise(e Envelope, keys Signers) (Promise, error) {
 	if e.PayloadType != PromiseType {
 		return Promise{}, fmt.Errorf("promise: payload type %.80q is not known to this build, want %q", e.PayloadType, PromiseType)
-	}
-	if !e.SignedBy(key) {
-		return Promise{}, errors.New("promise: not signed by the promise key")
 	}
 	var p Promise
 	if err := canon.Unmarshal(e.Payload, &p); err != nil {
 		return Promise{}, fmt.Errorf("promise: %w", err)
 	}
-	return p, p.Validate()
-}
-
-// OpenPromiseOf is [OpenPromise] under the promise keys among those of a log.
-func OpenPromiseOf(e Envelope, keys []Key) (p Promise, err error) {
-	err = errors.New("promise: no promise key to check it with")
-	for _, k := range keys {
-		if k.Use != UsePromise {
-			continue
-		}
-		pub, keyErr := k.Public()
-		if keyErr != nil {
-			continue
-		}
-		if p, err = OpenPromise(e, pub); err == nil {
-			return p, nil
-		}
+	if err := p.Validate(); err != nil {
+		return Promise{}, err
 	}
-	return p, err
+	if _, err := keys.SignerOf(e, UsePromise, p.Received); err != nil {
+		return Promise{}, fmt.Errorf("promise: %w", err)
+	}
+	return p, nil
 }

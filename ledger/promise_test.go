@@ -1,8 +1,6 @@
 package ledger_test
 
 import (
-	"crypto/ed25519"
-	"crypto/x509"
 	"strings"
 	"testing"
 
@@ -30,75 +28,37 @@ func TestPromise(t *testing.T) {
 	} {
 		p := good
 		c.change(&p)
-		e, err := ledger.SealPromise(p, edKey(1))
+		e, err := ledger.SealPromise(p, edKey(3))
 		check(t, c.name+", seal", err, c.want)
 		if c.want != "" { // one that a careless signer made is refused by its reader
-			if e, err = ledger.Seal(ledger.PromiseType, marshal(t, p), edKey(1)); err != nil {
+			if e, err = ledger.Seal(ledger.PromiseType, marshal(t, p), edKey(3)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := ledger.OpenPromise(e, edKey(1).Public())
+		got, err := ledger.OpenPromise(e, firstKeyset(t))
 		check(t, c.name+", open", err, c.want)
 		if err == nil && got != p {
 			t.Errorf("%s: %+v, want %+v", c.name, got, p)
 		}
 	}
-	e, err := ledger.SealPromise(good, edKey(1))
+	e, err := ledger.SealPromise(good, edKey(3))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = ledger.OpenPromise(e, edKey(2).Public())
-	check(t, "another key", err, "not signed by the promise key")
+	other := firstKeyset(t)
+	other.Keys[2].SPKI = spkiOf(t, edKey(4))
+	_, err = ledger.OpenPromise(e, other)
+	check(t, "another key", err, "not signed by a promise key")
+	other = firstKeyset(t)
+	other.Keys[2].Until = good.Received
+	_, err = ledger.OpenPromise(e, other)
+	check(t, "received in the key's last second", err, "")
+	other.Keys[2].From, other.Keys[2].Until = good.Received-1, good.Received-1
+	_, err = ledger.OpenPromise(e, other)
+	check(t, "received after the key's end", err, "not at")
 	e.PayloadType = "assay/result/v1"
-	_, err = ledger.OpenPromise(e, edKey(1).Public())
+	_, err = ledger.OpenPromise(e, firstKeyset(t))
 	check(t, "another payload type", err, `payload type "assay/result/v1"`)
-}
-
-func TestKeyset(t *testing.T) {
-	spki := func(k ledger.Signer) []byte {
-		der, err := x509.MarshalPKIXPublicKey(k.Public())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der
-	}
-	vkey, err := ledger.LogVKey(origin, edKey(1).Public().(ed25519.PublicKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name   string
-		change func(*ledger.Keyset)
-		want   string
-	}{
-		{"good", func(*ledger.Keyset) {}, ""},
-		{"two result keys", func(k *ledger.Keyset) {
-			k.Keys = append(k.Keys, ledger.Key{Use: ledger.UseResult, SPKI: spki(ecKey(5))})
-		}, ""},
-		{"unknown type", func(k *ledger.Keyset) { k.Type = "assay/keyset/v2" }, "not known to this build"},
-		{"no log key", func(k *ledger.Keyset) { k.Log = "" }, "want origin+hash+key"},
-		{"no promise key", func(k *ledger.Keyset) { k.Keys = k.Keys[:1] }, "want a result key and a promise key"},
-		{"unknown use", func(k *ledger.Keyset) { k.Keys[0].Use = "tls" }, `use "tls" is not known`},
-		{"one key for two uses", func(k *ledger.Keyset) { k.Keys[1].SPKI = k.Keys[0].SPKI }, "key 1 is listed twice"},
-		{"the log's key for results", func(k *ledger.Keyset) { k.Keys[0].SPKI = spki(edKey(1)) }, "key 0 is listed twice"},
-		{"not a key", func(k *ledger.Keyset) { k.Keys[0].SPKI = []byte("key") }, "key 0: parse result key"},
-		{"bytes after a key", func(k *ledger.Keyset) { k.Keys[0].SPKI = append(k.Keys[0].SPKI, 0) }, "key 0: parse result key"},
-		{"many keys", func(k *ledger.Keyset) { k.Keys = make([]ledger.Key, ledger.MaxKeys+1) }, "33 keys"},
-	} {
-		k := ledger.Keyset{Type: ledger.KeysetType, Log: vkey, Keys: []ledger.Key{
-			{Use: ledger.UseResult, SPKI: spki(ecKey(2))}, {Use: ledger.UsePromise, SPKI: spki(edKey(3))},
-		}}
-		c.change(&k)
-		got, err := ledger.ParseKeyset(marshal(t, k))
-		check(t, c.name, err, c.want)
-		if err != nil {
-			continue
-		}
-		keys := got.Of(ledger.UsePromise)
-		if pub, err := keys[0].Public(); err != nil || len(keys) != 1 || !edKey(3).Public().(ed25519.PublicKey).Equal(pub) {
-			t.Errorf("%s: promise keys %+v (%v)", c.name, keys, err)
-		}
-	}
 }
 
 func TestCollateral(t *testing.T) {

@@ -110,13 +110,14 @@ func tileAt(level int, n, size int64) Tile {
 	return Tile{level, index, int(min(TileWidth, rowLength(level, size)-index<<tileHeight))}
 }
 
-// Tiles yields the tiles that a tree of the given size has: entry bundles, then hash tiles level by level, each level from
-// the left.
-func Tiles(size int64) iter.Seq[Tile] {
+// Tiles yields the tiles that a tree has at one size and did not have, or not as wide, at a smaller one: entry bundles, then
+// hash tiles level by level, from the left.
+func Tiles(from, to int64) iter.Seq[Tile] {
 	return func(yield func(Tile) bool) {
 		for level := EntriesLevel; level <= maxTileLevel; level++ {
-			for first := int64(0); first < rowLength(level, size); first += TileWidth {
-				if !yield(tileAt(level, first, size)) {
+			row := rowLength(level, to)
+			for n := rowLength(level, from); n < row; n = (n>>tileHeight + 1) << tileHeight {
+				if !yield(tileAt(level, n, to)) {
 					return
 				}
 			}

@@ -274,19 +274,17 @@ func (p WitnessPolicy) Open(data []byte, logs []string, within Period) (Cosigned
 	return p.ReadCosigned(data, within)
 }
 
-// openAny is [OpenCheckpoint] for a log that has several keys.
-func openAny(data []byte, logs []string) (c Checkpoint, err error) {
-	err = errors.New("checkpoint: no log key to check it with")
+// openAny is [OpenCheckpoint] by verifier keys in text form.
+func openAny(data []byte, logs []string) (Checkpoint, error) {
+	var keys []note.Verifier
 	for _, l := range logs {
-		key, keyErr := note.NewVerifier(l)
-		if keyErr != nil {
-			return Checkpoint{}, fmt.Errorf("log key: %w", keyErr)
+		key, err := note.NewVerifier(l)
+		if err != nil {
+			return Checkpoint{}, fmt.Errorf("log key: %w", err)
 		}
-		if c, err = OpenCheckpoint(data, key); err == nil {
-			return c, nil
-		}
+		keys = append(keys, key)
 	}
-	return Checkpoint{}, err
+	return OpenCheckpoint(data, keys...)
 }
 
 // ReadCosigned is [WitnessPolicy.Open] without a look at the log's signature: it is for the log itself.

@@ -25,6 +25,7 @@ type Build struct {
 	Digest   canon.Digest `json:"digest"` // SHA-256 of the executable
 	Go       string       `json:"go"`     // version of Go that compiled it
 	Platform string       `json:"platform"`
+	Engine   canon.Digest `json:"engine,omitzero"` // SHA-256 of the WASI module of the same rules, which the log holds
 }
 
 // ParseResult reads the canonical payload of a result's envelope. It checks no signature, and does not recompute the

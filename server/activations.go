@@ -106,28 +106,14 @@ func (s *Server) activated(ctx context.Context, node string, secret []byte) (cli
 	return done, err
 }
 
-// record stores an activation, and logs it where it is new.
+// record stores an activation and logs it.
 func (s *Server) record(ctx context.Context, tx *Tx, node string, a client.Activated, now canon.Time) error {
-	body, err := canon.Marshal(ledger.Enrolment{
+	if err := putActivation(ctx, tx.SQL, node, a.AK, a.EK, now); err != nil {
+		return err
+	}
+	return logEnrolment(ctx, tx, ledger.Enrolment{
 		Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisActivation, EK: a.EK, AK: a.AK, Verifier: s.origin,
-	})
-	if err != nil {
-		return err
-	}
-	result, err := tx.SQL.ExecContext(ctx, `UPDATE activation SET activated = $1 WHERE node = $2 AND ak = $3 AND ek = $4`, int64(now), node, []byte(a.AK), a.EK[:])
-	if err != nil {
-		return fmt.Errorf("store an activation: %w", err)
-	}
-	if n, err := result.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	_, err = tx.SQL.ExecContext(ctx, `INSERT INTO activation(node, ak, ek, activated) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (node, ak) DO UPDATE SET ek = excluded.ek, activated = excluded.activated`, node, []byte(a.AK), a.EK[:], int64(now))
-	if err != nil {
-		return fmt.Errorf("store an activation: %w", err)
-	}
-	_, _, err = tx.Append(ctx, Draft{Kind: ledger.KindEnrolment, Stream: ledger.StreamVerifier, Time: now, Body: tx.PutBlob(body), Refs: []canon.Digest{}})
-	return err
+	}, now)
 }
 
 // known adds to an expectation what this server knows of a node's TPM: the keys that it activated last, and what quotes of
@@ -165,18 +151,4 @@ func (s *Server) known(ctx context.Context, e *attest.Expect, node string, recei
 		e.Clocks = append(e.Clocks, c)
 	}
 	return clocks.Err()
-}
-
-// keepClocks remembers what judged quotes said of the clocks of a node's TPM.
-func keepClocks(ctx context.Context, tx *Tx, node string, clocks []attest.TPMClock, received canon.Time) error {
-	for _, c := range clocks {
-		_, err := tx.SQL.ExecContext(ctx, `INSERT INTO tpm_clock(node, ak, resets, restarts, clock, received) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (node, ak) DO UPDATE SET resets = excluded.resets, restarts = excluded.restarts, clock = excluded.clock, received = excluded.received
-			WHERE excluded.received >= tpm_clock.received`,
-			node, []byte(c.AK), c.ResetCount, c.RestartCount, c.Clock, int64(received))
-		if err != nil {
-			return fmt.Errorf("store a clock: %w", err)
-		}
-	}
-	return nil
 }

@@ -71,6 +71,9 @@ type (
 	resultInput struct {
 		Evidence string `path:"evidence" doc:"SHA-256 of the submitted bytes, lower-case hex"`
 	}
+	aroundInput struct {
+		Around int64 `query:"around" minimum:"0" required:"true" doc:"index of an entry"`
+	}
 	headInput struct {
 		Stream string `path:"stream" doc:"name of the stream: node:ID"`
 	}
@@ -95,7 +98,7 @@ type (
 	}
 )
 
-// routes builds the interface and its description.
+// routes builds the interface and its description. A process that does not answer requests still says how it is.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	format := huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
@@ -117,10 +120,13 @@ func (s *Server) routes() http.Handler {
 		Transformers: []huma.Transformer{humaProblem},
 	})
 	api.UseMiddleware(s.door)
-	s.nodeOperations(api)
-	s.publicOperations(api)
-	s.adminOperations(api)
-	s.logRoutes(mux, api)
+	s.healthOperation(api)
+	if s.runs(RoleAPI) {
+		s.nodeOperations(api)
+		s.publicOperations(api)
+		s.adminOperations(api)
+		s.logRoutes(mux, api)
+	}
 	// huma describes problem documents of its own, which nobody gets.
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
@@ -171,6 +177,11 @@ func (s *Server) nodeOperations(api huma.API) {
 	})
 }
 
+func (s *Server) healthOperation(api huma.API) {
+	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
+}
+
 func (s *Server) publicOperations(api huma.API) {
 	register(s, api, operation(http.MethodPost, "/v1/nodes", "join", "Join with a one-time token", http.StatusCreated, MaxJSON),
 		func(ctx context.Context, in *joinInput) (*answer[client.Joined], error) {
@@ -182,12 +193,13 @@ func (s *Server) publicOperations(api huma.API) {
 		})
 	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
 		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
-	keys := operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys", http.StatusOK, 0)
-	keys.Responses = responses(http.StatusOK, jsonType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[ledger.Keyset](), true, ""))
-	register(s, api, keys, func(context.Context, *empty) (*rawBody, error) {
-		data, err := canon.Marshal(s.keyset)
-		return &rawBody{ContentType: jsonType, Body: data}, err
-	})
+	register(s, api, operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys: the log's keysets, the first one first", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Keysets], error) { return answered(s.keysets(ctx)) })
+	register(s, api, operation(http.MethodGet, "/v1/checkpoints", "checkpoints", "Ask for the kept checkpoints on both sides of an entry", http.StatusOK, 0),
+		func(ctx context.Context, in *aroundInput) (*answer[client.CheckpointsAround], error) {
+			before, after, err := source{s.store}.Around(ctx, in.Around)
+			return answered(client.CheckpointsAround{Before: string(before), After: string(after)}, err)
+		})
 	jwks := operation(http.MethodGet, client.JWKSPath, "jwks", "Ask for the keys of attestation results (RFC 7517)", http.StatusOK, 0)
 	jwks.Responses = responses(http.StatusOK, jwksType, &huma.Schema{Type: huma.TypeObject})
 	register(s, api, jwks, func(ctx context.Context, _ *empty) (*rawBody, error) {

@@ -35,8 +35,13 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	}
 }
 
-// appraiseDue decides every submission that is due. One that cannot be stored is put off, and the others go on.
+// appraiseDue decides every submission that is due, where that is this process's turn.
 func (s *Server) appraiseDue(ctx context.Context) error {
+	return s.inTurn(ctx, RoleClock, s.appraiseAll)
+}
+
+// appraiseAll decides every submission that is due. One that cannot be stored is put off, and the others go on.
+func (s *Server) appraiseAll(ctx context.Context) error {
 	for {
 		due, err := s.due(ctx)
 		if err != nil || len(due) == 0 {
@@ -57,6 +62,8 @@ func (s *Server) appraiseDue(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
+			case errors.Is(err, ErrNotHeld), errors.Is(err, sqldb.ErrUnavailable):
+				return err
 			case errors.Is(err, sqldb.ErrExists):
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.
 			case err != nil:
@@ -138,15 +145,22 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest, got fetched)
 		return err
 	}
 	begin := s.now()
-	now := canon.At(begin)
+	now, ok := s.timeAfter(t.received)
+	if !ok {
+		return fmt.Errorf("the evidence is of %s, by this server's clock it is %s", t.received, now)
+	}
 	j, err := s.judge(ctx, t, got, now)
 	if err != nil {
 		return err
 	}
 	took := s.now().Sub(begin)
+	key, err := s.signer(ctx, ledger.UseResult, now)
+	if err != nil {
+		return err
+	}
 	done := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
-		done, err = s.conclude(ctx, tx, t, j, now)
+		done, err = s.conclude(ctx, tx, t, j, key, now)
 		return err
 	})
 	if err == nil && done {
@@ -246,7 +260,7 @@ func failed(evidence canon.Digest, at canon.Time, by *policy.Policy) (verifier.A
 }
 
 // conclude stores a judgement and its entries, and enrols devices. It reports whether it was the first to do so.
-func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgement, now canon.Time) (bool, error) {
+func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgement, key ledger.Signer, now canon.Time) (bool, error) {
 	appraisal := tx.PutBlob(j.appraisal)
 	if j.expect != nil {
 		tx.PutPart(appraisal, j.expect)
@@ -257,7 +271,7 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 	if err != nil {
 		return false, err
 	}
-	env, err := ledger.Seal(policy.ResultType, payload, s.keys.result)
+	env, err := ledger.Seal(policy.ResultType, payload, key)
 	if err != nil {
 		return false, err
 	}
@@ -266,18 +280,10 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 		return false, err
 	}
 	result := tx.PutBlob(text)
-	done, err := tx.SQL.ExecContext(ctx, `UPDATE submission SET state = 'decided', due = NULL, appraisal = $1, result = $2, outcome = $3, decided = $4
-		WHERE evidence = $5 AND state = 'received'`, appraisal[:], result[:], j.verdict.Outcome.String(), int64(now), t.digest[:])
-	if err != nil {
-		return false, fmt.Errorf("store a verdict: %w", err)
-	}
-	if n, err := done.RowsAffected(); err != nil || n == 0 {
+	if first, err := decideSubmission(ctx, tx.SQL, t.digest, appraisal, result, j.verdict.Outcome.String(), now); err != nil || !first {
 		return false, err
 	}
-	if err := s.enrol(ctx, tx, t.node, j.enrol, now); err != nil {
-		return false, err
-	}
-	if err := keepClocks(ctx, tx, t.node, j.clocks, t.received); err != nil {
+	if err := putClocks(ctx, tx.SQL, t.node, j.clocks, t.received); err != nil {
 		return false, err
 	}
 	for _, d := range []Draft{
@@ -289,27 +295,42 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 			return false, err
 		}
 	}
-	return true, nil
+	return true, s.enrol(ctx, tx, t, j.enrol, now)
 }
 
 // enrol makes a node the holder of devices. A node that was revoked meanwhile gets none; a device that was enrolled
 // meanwhile for another node is [sqldb.ErrExists].
-func (s *Server) enrol(ctx context.Context, tx *Tx, node string, devices []attest.Identity, now canon.Time) error {
+func (s *Server) enrol(ctx context.Context, tx *Tx, t takenEvidence, devices []attest.Identity, now canon.Time) error {
 	if len(devices) == 0 {
 		return nil
 	}
 	var revoked int64
-	err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked)
+	err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), t.node).Scan(&revoked)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && revoked != 0 {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look up node %s: %w", node, err)
+		return fmt.Errorf("look up node %s: %w", t.node, err)
 	}
+	e := ledger.Enrolment{Type: ledger.EnrolmentType, Node: t.node, Basis: ledger.BasisEvidence, Verifier: s.origin}
 	for _, id := range devices {
-		if _, err := tx.SQL.ExecContext(ctx, `INSERT INTO device(kind, value, node, enrolled) VALUES ($1, $2, $3, $4)`, id.Kind, []byte(id.Value), node, int64(now)); err != nil {
-			return fmt.Errorf("enrol %s for %s: %w", id, node, err)
+		if err := insertDevice(ctx, tx.SQL, t.node, id, now); err != nil {
+			return err
 		}
+		e.Devices = append(e.Devices, ledger.Device{Kind: id.Kind, Value: id.Value})
 	}
-	return nil
+	return logEnrolment(ctx, tx, e, now, t.digest)
+}
+
+// logEnrolment logs what a verifier says of a node, and the bodies that it rests on.
+func logEnrolment(ctx context.Context, tx *Tx, e ledger.Enrolment, now canon.Time, refs ...canon.Digest) error {
+	body, err := canon.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if refs == nil {
+		refs = []canon.Digest{}
+	}
+	_, _, err = tx.Append(ctx, Draft{Kind: ledger.KindEnrolment, Stream: ledger.StreamVerifier, Time: now, Body: tx.PutBlob(body), Refs: refs})
+	return err
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,75 +12,26 @@ import (
 )
 
 // begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
-// then policy, reference values and collateral. Keys are on the disk before the entry that names them; a crash between
-// the two leaves keys that the next start uses.
+// then policy, reference values, collateral and the module of the rules.
 func (s *Server) begin(ctx context.Context) error {
-	first, err := s.store.Entries(ctx, 0, 1)
-	if err != nil {
-		return err
-	}
-	fresh := len(first) == 0
-	if s.keys, err = openKeys(s.settings.Data, fresh, s.random); err != nil {
-		return err
-	}
-	if fresh {
-		name := s.settings.LogName
-		if name == "" {
-			_, host, _ := strings.Cut(s.origin, "://")
-			name = host + "/log"
-		}
-		if s.keyset, err = s.keys.keyset(name); err != nil {
-			return err
-		}
-	} else if err := s.resume(ctx, first[0]); err != nil {
-		return err
-	}
-	if s.notes, err = s.keys.noteSigner(s.keyset); err != nil {
-		return err
-	}
 	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil { // before anything is logged after a long rest
 		return err
 	}
-	if err := s.logGiven(ctx, fresh); err != nil {
+	name := s.settings.LogName
+	if name == "" {
+		_, host, _ := strings.Cut(s.origin, "://")
+		name = host + "/log"
+	}
+	if err := s.beginKeys(ctx, name); err != nil {
+		return err
+	}
+	if err := s.logGiven(ctx); err != nil {
 		return fmt.Errorf("log the settings: %w", err)
 	}
 	if err := s.beginEAR(ctx); err != nil {
 		return err
 	}
 	return s.beginAdmin(ctx)
-}
-
-// resume reads the keyset of the log and compares it with the keys of the data folder.
-func (s *Server) resume(ctx context.Context, first Record) error {
-	if first.Kind != ledger.KindKeyset {
-		return fmt.Errorf("damaged database: entry 0 is %s, want %s", first.Kind, ledger.KindKeyset)
-	}
-	data, err := s.store.Blob(ctx, first.Body)
-	if err != nil {
-		return err
-	}
-	if s.keyset, err = ledger.ParseKeyset(data); err != nil {
-		return fmt.Errorf("damaged database: %w", err)
-	}
-	name, _, err := ledger.ParseLogVKey(s.keyset.Log)
-	if err != nil {
-		return fmt.Errorf("damaged database: %w", err)
-	}
-	if s.settings.LogName != "" && s.settings.LogName != name {
-		return fmt.Errorf("settings: log name %q, the log is called %q since its first entry", s.settings.LogName, name)
-	}
-	ours, err := s.keys.keyset(name)
-	if err != nil {
-		return err
-	}
-	have, err := canon.Marshal(ours)
-	if err != nil {
-		return err
-	}
-	if canon.Sum(have) != first.Body {
-		return fmt.Errorf("keys: those in %s are not the keys of this log", s.settings.Data)
-	}
-	return nil
 }
 
 // logged is one thing that the settings gave, as the log holds it.
@@ -110,31 +60,25 @@ func (s *Server) toLog(at canon.Time) (out []logged, err error) {
 		}
 		out = append(out, logged{ledger.KindCollateral, item.Digest(), [][]byte{record, item.Data}})
 	}
+	if m := s.engine; m != nil {
+		record, err := canon.Marshal(m.about.Record(m.digest, s.origin))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logged{ledger.KindEngine, m.digest, [][]byte{record, m.data}})
+	}
 	return out, nil
 }
 
-// logGiven logs the keyset where fresh, and whatever was not given at the last start. What is no longer given is
+// logGiven logs whatever was not given at the last start. What is no longer given is
 // forgotten, so that it is logged again when it comes back.
-func (s *Server) logGiven(ctx context.Context, fresh bool) error {
+func (s *Server) logGiven(ctx context.Context) error {
 	at := s.time()
 	things, err := s.toLog(at)
 	if err != nil {
 		return err
 	}
 	return s.store.Tx(ctx, func(tx *Tx) error {
-		if fresh {
-			keyset, err := canon.Marshal(s.keyset)
-			if err != nil {
-				return err
-			}
-			_, e, err := tx.Append(ctx, Draft{Kind: ledger.KindKeyset, Stream: ledger.StreamServer, Time: at, Body: tx.PutBlob(keyset), Refs: []canon.Digest{}})
-			if err != nil {
-				return err
-			}
-			if e.Sequence != 0 {
-				return errors.New("another process is making the first entry of this log: start again")
-			}
-		}
 		// Of several processes that start at once, one after another compares: the row is there since the first entry.
 		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
 			return err

@@ -50,73 +50,13 @@ func TestSettingsAreLogged(t *testing.T) {
 	if got := kinds(); !slices.Equal(got, want) {
 		t.Errorf("another policy and back: %q, want %q", got, want)
 	}
-	l.settings.RenewAdminToken = true
+	l.settings.Renew = []string{"admin-token"}
 	old := l.admin
 	l.restart()
 	_, err := l.client(old).Nodes(t.Context(), "")
 	refused(t, err, http.StatusUnauthorized, client.CodeRevoked)
 	_, err = l.client(l.admin).Nodes(t.Context(), "")
 	must(t, err)
-}
-
-func TestKeys(t *testing.T) {
-	l := newLab(t, "")
-	keys := l.server.Keyset()
-	got, err := l.client("").Keys(t.Context())
-	must(t, err)
-	if !sameJSON(t, got, keys) || keys.Log[:len("assay.test/log+")] != "assay.test/log+" {
-		t.Errorf("served keys %+v, want %+v", got, keys)
-	}
-	dir := filepath.Join(l.settings.Data, "keys")
-	for _, name := range []string{"log.pem", "result.pem", "promise.pem"} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		must(t, err)
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %o, want 600", name, info.Mode().Perm())
-		}
-	}
-	reopen := func(t *testing.T, want string) {
-		t.Helper()
-		s, err := server.New(t.Context(), l.settings, server.Deps{Now: l.clock.Now, Random: newSource(9), Log: quiet()})
-		if err == nil {
-			s.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-	swap := func(t *testing.T, name string, data []byte) {
-		path := filepath.Join(dir, name)
-		old, err := os.ReadFile(path)
-		must(t, err)
-		t.Cleanup(func() { must(t, os.WriteFile(path, old, 0o600)) })
-		if data == nil {
-			must(t, os.Remove(path))
-			return
-		}
-		must(t, os.WriteFile(path, data, 0o600))
-	}
-	t.Run("lost", func(t *testing.T) {
-		swap(t, "result.pem", nil)
-		reopen(t, "result.pem")
-	})
-	t.Run("shared", func(t *testing.T) {
-		promise, err := os.ReadFile(filepath.Join(dir, "promise.pem"))
-		must(t, err)
-		swap(t, "result.pem", promise)
-		reopen(t, "never shared")
-	})
-	t.Run("of another log", func(t *testing.T) {
-		other, err := os.ReadFile(filepath.Join(newLab(t, "").settings.Data, "keys", "promise.pem"))
-		must(t, err)
-		swap(t, "promise.pem", other)
-		reopen(t, "not the keys of this log")
-	})
-	t.Run("another name", func(t *testing.T) {
-		l.settings.LogName = "elsewhere/log"
-		defer func() { l.settings.LogName = "" }()
-		reopen(t, "is called")
-	})
 }
 
 // TestTLS serves with a certificate of its own and ends when it is told.
@@ -130,9 +70,9 @@ func TestTLS(t *testing.T) {
 	must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	settings.TLSCertificate, settings.TLSKey = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	must(t, os.WriteFile(settings.TLSCertificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	must(t, os.WriteFile(settings.TLSKey, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
+	settings.TLS = []string{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	must(t, os.WriteFile(settings.TLS[0], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(t, os.WriteFile(settings.TLS[1], pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
 	settings.Origin, settings.Listen = "", "127.0.0.1:0"
 	s, err := server.New(t.Context(), settings, server.Deps{Now: (&clock{now: worldBegin}).Now, Random: newSource(9), Log: quiet()})
 	must(t, err)
@@ -162,7 +102,13 @@ func TestSettings(t *testing.T) {
 		{"no data folder", func(s *server.Settings) { s.Data = "" }, "no data folder"},
 		{"no origin", func(s *server.Settings) { s.Origin = "" }, "the origin must be named"},
 		{"plain http elsewhere", func(s *server.Settings) { s.Origin = "http://assay.test" }, "plain http"},
-		{"certificate without key", func(s *server.Settings) { s.TLSCertificate = "cert.pem" }, "go together"},
+		{"certificate without key", func(s *server.Settings) {
+			s.TLS = []string{filepath.Join(s.Roots, "cert.pem")}
+			must(t, os.WriteFile(s.TLS[0], []byte("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"), 0o600))
+		}, "TLS: "},
+		{"three files for TLS", func(s *server.Settings) { s.TLS = []string{"cert.pem", "chain.pem", "key.pem"} }, "3 files"},
+		{"a role that is none", func(s *server.Settings) { s.Roles = []string{"publish", "judge"} }, `role "judge"`},
+		{"a role twice", func(s *server.Settings) { s.Roles = []string{"api", "api"} }, "twice"},
 		{"interval", func(s *server.Settings) { s.Interval = time.Hour }, "interval"},
 		{"policy", func(s *server.Settings) { s.Policy = "lenient" }, "lenient"},
 		{"roots", func(s *server.Settings) { s.Roots = s.Collateral }, "no .pem file"},

@@ -19,7 +19,7 @@ func (w *witnessed) auditedBy(submitted ...client.Submitted) audit.Report {
 	text, err := os.ReadFile(w.settings.Witnesses)
 	must(w.t, err)
 	keys := w.server.Keyset()
-	trust := audit.Trust{Type: audit.TrustType, Log: keys.Log, Keys: keys.Keys, Witnesses: []ledger.WitnessTerm{{From: canon.At(worldBegin) - 1, Policy: string(text)}}}
+	trust := audit.Trust{Type: audit.TrustType, Keyset: keys, Witnesses: []ledger.WitnessTerm{{From: canon.At(worldBegin) - 1, Policy: string(text)}}}
 	var o audit.Options
 	for _, sub := range submitted {
 		data, err := canon.Marshal(sub.Promise)
@@ -64,6 +64,12 @@ func TestTimeIsBracketed(t *testing.T) {
 			if p.State != audit.PromiseKept || !bytes.Contains([]byte(p.What), []byte("cosigned at")) {
 				t.Errorf("promise %+v, want kept by the time of cosignatures", p)
 			}
+		}
+		var here, there bytes.Buffer
+		must(t, audit.Export(t.Context(), w.server.Source(), &here))
+		must(t, audit.Export(t.Context(), w.client(w.admin).Mirror(), &there))
+		if !bytes.Equal(here.Bytes(), there.Bytes()) {
+			t.Errorf("exported from afar: %d bytes, here %d", there.Len(), here.Len())
 		}
 		w.only(0)
 		ch := n.challenge()

@@ -29,8 +29,12 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 		return client.Challenged{}, err
 	}
 	now := s.time()
+	result, err := s.signer(ctx, ledger.UseResult, now)
+	if err != nil {
+		return client.Challenged{}, err
+	}
 	ch := attest.Challenge{
-		Type: attest.ChallengeType, Origin: s.origin, ResultKey: s.keys.result.spki, Node: node, Nonce: nonce, Renter: renter,
+		Type: attest.ChallengeType, Origin: s.origin, ResultKey: result.SPKI(), Node: node, Nonce: nonce, Renter: renter,
 		Issued: now, Expires: now + seconds(ChallengeLife),
 	}
 	if published.Note != nil {
@@ -47,13 +51,11 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 		if published.Note != nil { // for auditors, who ask whether the log ever was what it says
 			tx.PutBlob(published.Note)
 		}
-		n := ch.Digest()
 		digest := tx.PutBlob(body)
-		_, err := tx.SQL.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires) VALUES ($1, $2, $3, $4)`, n[:], node, digest[:], int64(ch.Expires))
-		if err != nil {
-			return fmt.Errorf("store a challenge: %w", err)
+		if err := insertChallenge(ctx, tx.SQL, ch, digest); err != nil {
+			return err
 		}
-		_, _, err = tx.Append(ctx, Draft{Kind: ledger.KindChallenge, Stream: ledger.StreamVerifier, Time: now, Body: digest, Refs: []canon.Digest{}})
+		_, _, err := tx.Append(ctx, Draft{Kind: ledger.KindChallenge, Stream: ledger.StreamVerifier, Time: now, Body: digest, Refs: []canon.Digest{}})
 		return err
 	})
 	if err != nil {
@@ -92,6 +94,7 @@ type issued struct {
 	id      []byte
 	node    string
 	body    []byte // digest of the document
+	issued  canon.Time
 	expires canon.Time
 	used    bool
 }
@@ -102,6 +105,7 @@ func findChallenge(ctx context.Context, q querier, n canon.Digest) (issued, erro
 	err := q.QueryRowContext(ctx, `SELECT node, body, expires, EXISTS (SELECT 1 FROM submission WHERE submission.challenge = challenge.id)
 		FROM challenge WHERE id = $1`, n[:]).Scan(&c.node, &c.body, &expires, &c.used)
 	c.expires = canon.Time(expires)
+	c.issued = c.expires - seconds(ChallengeLife)
 	return c, err
 }
 

@@ -24,17 +24,18 @@ import (
 //
 // What was fetched is kept in the data folder, and an entry of the log says so before any appraisal uses it.
 
+// fetchVendors is the setting that has vendors asked, each service but those that have another address in the settings.
+const fetchVendors = "vendors"
+
 // openFetcher opens the store of fetched collateral and what asks vendors for it.
 func (s *Server) openFetcher(sleep func(context.Context, time.Duration) error) error {
-	origins, err := collateral.ParseOrigins(s.settings.CollateralURLs...)
-	if err != nil {
-		return fmt.Errorf("settings: %w", err)
-	}
-	if !s.settings.FetchCollateral {
-		if len(origins) > 0 {
-			return errors.New("settings: base URLs of collateral services, but nothing is to be fetched")
-		}
+	if len(s.settings.Fetch) == 0 {
 		return nil
+	}
+	others := slices.DeleteFunc(slices.Clone(s.settings.Fetch), func(w string) bool { return w == fetchVendors })
+	origins, err := collateral.ParseOrigins(others...)
+	if err != nil {
+		return fmt.Errorf("settings: fetch: %w (or %q for all services at their vendors)", err, fetchVendors)
 	}
 	store, err := collateral.OpenStore(filepath.Join(s.settings.Data, "collateral"))
 	if err != nil {
@@ -43,7 +44,9 @@ func (s *Server) openFetcher(sleep func(context.Context, time.Duration) error) e
 	if sleep == nil {
 		sleep = collateral.Sleep
 	}
-	s.fetcher = collateral.NewFetcher(collateral.Config{Store: store, Origins: origins, Now: s.now, Sleep: sleep})
+	s.fetcher = collateral.NewFetcher(collateral.Config{
+		Store: store, Origins: origins, Only: len(others) == len(s.settings.Fetch), Now: s.now, Sleep: sleep,
+	})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +26,9 @@ func fetching(t *testing.T, change ...func(*server.Settings)) (*lab, *fake.Vendo
 	services := httptest.NewServer(vendors)
 	t.Cleanup(services.Close)
 	l = newLab(t, "", append([]func(*server.Settings){func(s *server.Settings) {
-		s.Collateral, s.FetchCollateral = "", true
+		s.Collateral, s.Fetch = "", []string{"vendors"}
 		for service, origin := range fake.Origins(services.URL) {
-			s.CollateralURLs = append(s.CollateralURLs, string(service)+"="+origin)
+			s.Fetch = append(s.Fetch, string(service)+"="+origin)
 		}
 	}}, change...)...)
 	return l, vendors
@@ -95,7 +96,7 @@ func TestFetchedManifests(t *testing.T) {
 
 // TestFetchingIsOff unless the operator wants it: the same evidence is undecided, and nobody is asked.
 func TestFetchingIsOff(t *testing.T) {
-	l, vendors := fetching(t, func(s *server.Settings) { s.FetchCollateral, s.CollateralURLs = false, nil })
+	l, vendors := fetching(t, func(s *server.Settings) { s.Fetch = nil })
 	if d, _ := l.join("one").prove(); d.Outcome != client.Undecided {
 		t.Errorf("%v, want undecided", d.Outcome)
 	}
@@ -140,18 +141,28 @@ func TestRefusedByTheVendor(t *testing.T) {
 	l.audited()
 }
 
-// TestFetchSettings: settings that contradict each other, or name no service, are refused at the start.
+// TestFetchOnlyThere: where the settings name services and not the vendors, no other service is asked.
+func TestFetchOnlyThere(t *testing.T) {
+	for only, want := range map[string]string{"amd-kds": client.Accept, "intel-pcs": client.Undecided} {
+		l, vendors := fetching(t, func(s *server.Settings) {
+			s.Fetch = slices.DeleteFunc(s.Fetch, func(w string) bool { return !strings.HasPrefix(w, only+"=") })
+		})
+		if d, _ := l.join("one").prove(); d.Outcome != want {
+			t.Errorf("only %s is asked: %s, want %s", only, d.Outcome, want)
+		}
+		if got := vendors.Requests("/"); len(got) > 0 != (want == client.Accept) {
+			t.Errorf("only %s is asked: requests %q", only, got)
+		}
+	}
+}
+
+// TestFetchSettings: settings that name no service are refused at the start.
 func TestFetchSettings(t *testing.T) {
-	for name, change := range map[string]func(*server.Settings){
-		"base URLs and no fetching": func(s *server.Settings) { s.CollateralURLs = []string{"amd-kds=https://mirror.example"} },
-		"an unknown service": func(s *server.Settings) {
-			s.FetchCollateral, s.CollateralURLs = true, []string{"kds=https://mirror.example"}
-		},
-	} {
+	for _, where := range []string{"kds=https://mirror.example", "vendor"} {
 		settings := writeWorld(t, t.TempDir())
-		change(&settings)
-		if s, err := server.New(t.Context(), settings, server.Deps{Now: (&clock{now: worldBegin}).Now, Random: strings.NewReader("")}); err == nil || !strings.Contains(err.Error(), "settings: base URL") {
-			t.Errorf("%s: %v, %v", name, s, err)
+		settings.Fetch = []string{where}
+		if s, err := server.New(t.Context(), settings, server.Deps{Now: (&clock{now: worldBegin}).Now, Random: newSource(9), Log: quiet()}); err == nil || !strings.Contains(err.Error(), "settings: fetch") {
+			t.Errorf("%s: %v, %v", where, s, err)
 		}
 	}
 }

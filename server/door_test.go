@@ -37,8 +37,8 @@ func TestSubmitAgain(t *testing.T) {
 		t.Errorf("after the verdict: %+v, want the same promise", s)
 	}
 	l.advance()
-	if got := l.entries(); got != before+2 {
-		t.Errorf("%d entries, want %d: an appraisal and a verdict, once", got, before+2)
+	if got := l.entries(); got != before+3 {
+		t.Errorf("%d entries, want %d: an appraisal, a verdict and whose device it is, once", got, before+3)
 	}
 	l.audited(first)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/server/keyring"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -56,7 +57,7 @@ func (s *Server) ear(ctx context.Context, who caller, evidence canon.Digest) ([]
 	}
 	e, err := verifier.NewEAR(kept.appraisal, verifier.EARFacts{
 		Issuer: s.origin, Node: t.node, ID: base64.RawURLEncoding.EncodeToString(id), Build: s.build, Policy: kept.policy,
-		Result: kept.result, Signed: kept.signed, Promise: &promise, Challenge: t.challenge, Evidence: o, At: s.time(),
+		Result: kept.result, Signed: kept.signed, Promise: promise, Challenge: t.challenge, Evidence: o, At: s.time(),
 	})
 	if err != nil {
 		return nil, err
@@ -127,14 +128,31 @@ func (s *Server) loadKept(ctx context.Context, evidence canon.Digest) (k earKept
 	return k, nil
 }
 
-// promiseVerdict promises the entry of a verdict, as its place in the log says: the same promise each time.
-func (s *Server) promiseVerdict(ctx context.Context, signed canon.Digest) (ledger.Envelope, error) {
+// promiseVerdict promises the entry of a verdict, as its place in the log says, by a key that stood at the entry's time.
+// Where that has ended, the entry is older than any promise is good for, and there is none.
+func (s *Server) promiseVerdict(ctx context.Context, signed canon.Digest) (*ledger.Envelope, error) {
 	found, err := s.store.EntriesOf(ctx, signed, 1)
 	if err != nil {
-		return ledger.Envelope{}, err
+		return nil, err
 	}
 	if len(found) != 1 {
-		return ledger.Envelope{}, fmt.Errorf("damaged database: no entry of verdict %s", signed)
+		return nil, fmt.Errorf("damaged database: no entry of verdict %s", signed)
 	}
-	return ledger.SealPromise(ledger.NewPromise(s.notes.Name(), found[0].Commitment, found[0].Entry), s.keys.promise)
+	k, err := s.keysNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, at := s.time(), found[0].Time
+	for _, one := range k.history.Current().Standing(ledger.UsePromise, at) {
+		key, err := s.ring.Find(ledger.UsePromise, one.SPKI)
+		if errors.Is(err, keyring.ErrNotHeld) || one.Ended(now) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		env, err := ledger.SealPromise(ledger.NewPromise(s.logName(), found[0].Commitment, found[0].Entry), key)
+		return &env, err
+	}
+	return nil, nil
 }

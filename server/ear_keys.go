@@ -2,40 +2,29 @@ package server
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/x509"
 	"database/sql"
 	"encoding/asn1"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
-	"os"
-	"path/filepath"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/server/keyring"
 	"github.com/assay-network/assay/verifier"
 )
 
-// Keys of attestation results are apart from the keys of the log: the keyset is the log's first entry and fixed, while
-// these change as often as the operator likes, and relying parties find them at /.well-known/jwks.json. Each is P-256,
+// Keys of attestation results are apart from the keys of the log: no entry names them, they change as often as the operator
+// likes, and relying parties find them at /.well-known/jwks.json. Each is P-256,
 // since ES256 is what every JWT library reads.
 //
-// The database says which key signs, so that all processes change at once; the private half is a file of the data folder
-// that its id names. A key that was retired signs nothing more, its file is removed, and it stays published until the
+// The database says which key signs, so that all processes change at once. A key that was retired signs nothing more, its
+// file is removed, and it stays published until the
 // last result of it has expired.
-
-// errNoEARKey means that the key that signs is not in this process's data folder.
-var errNoEARKey = errors.New("the key of attestation results is not in this data folder: processes that share a database share their keys")
-
-func (s *Server) earKeyPath(id string) string {
-	return filepath.Join(s.settings.Data, keysFolder, "ear-"+id+".pem")
-}
 
 // beginEAR makes the first key, or another one where the settings ask for it. The file is on the disk before the row
 // that names it; a crash between the two leaves a file that nothing names.
@@ -44,7 +33,11 @@ func (s *Server) beginEAR(ctx context.Context) error {
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if id == "" || s.settings.RotateEARKey {
+	renew, err := s.settings.renewals()
+	if err != nil {
+		return err
+	}
+	if id == "" || renew.ear {
 		if err := s.newEARKey(ctx, id); err != nil {
 			return fmt.Errorf("key of attestation results: %w", err)
 		}
@@ -54,27 +47,25 @@ func (s *Server) beginEAR(ctx context.Context) error {
 		return err
 	}
 	for _, k := range retired {
-		if err := os.Remove(s.earKeyPath(k.KeyID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("key of attestation results: %w", err)
+		id, err := canon.ParseDigest(k.KeyID)
+		if err != nil {
+			return fmt.Errorf("damaged database: key of attestation results: %w", err)
+		}
+		if err := s.ring.Forget(keyring.UseEAR, id); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// newEARKey makes a key that signs in place of the one named; of several processes that do so at once, one does.
+// newEARKey makes a key that signs in place of the one named; a crash before the row that names it leaves a file that
+// nothing names; of several processes that do so at once, one does.
 func (s *Server) newEARKey(ctx context.Context, instead string) error {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), s.random)
+	key, err := s.ring.Make(keyring.UseEAR)
 	if err != nil {
 		return err
 	}
-	spki, err := x509.MarshalPKIXPublicKey(private.Public())
-	if err != nil {
-		return err
-	}
-	id := canon.Sum(spki).String()
-	if err := writeKey(s.earKeyPath(id), private); err != nil {
-		return err
-	}
+	id := key.ID().String()
 	made := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		made = false
@@ -92,11 +83,11 @@ func (s *Server) newEARKey(ctx context.Context, instead string) error {
 			return err
 		}
 		made = true
-		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO ear_key(id, spki, made, retired) VALUES ($1, $2, $3, 0)`, id, spki, now)
+		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO ear_key(id, spki, made, retired) VALUES ($1, $2, $3, 0)`, id, key.SPKI(), now)
 		return err
 	})
 	if err != nil || !made {
-		return errors.Join(err, os.Remove(s.earKeyPath(id)))
+		return errors.Join(err, s.ring.Forget(keyring.UseEAR, key.ID()))
 	}
 	return nil
 }
@@ -142,13 +133,21 @@ func (s *Server) jwks(ctx context.Context) ([]byte, error) {
 
 // signEAR signs the claims of an attestation result with the key of the moment.
 func (s *Server) signEAR(ctx context.Context, claims []byte) ([]byte, error) {
-	id, err := s.earKeyID(ctx)
+	keys, err := s.earKeys(ctx, `retired = 0`)
 	if err != nil {
 		return nil, err
 	}
-	k, err := loadKey(s.earKeyPath(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s", errNoEARKey, id)
+	if len(keys) != 1 {
+		return nil, errors.New("no key of attestation results")
+	}
+	id := keys[0].KeyID
+	spki, err := x509.MarshalPKIXPublicKey(keys[0].Key)
+	if err != nil {
+		return nil, err
+	}
+	k, err := s.ring.Find(keyring.UseEAR, spki)
+	if errors.Is(err, keyring.ErrNotHeld) {
+		return nil, fmt.Errorf("%w; processes that share a database share their keys", err)
 	}
 	if err != nil {
 		return nil, err
@@ -167,12 +166,12 @@ func (s *Server) signEAR(ctx context.Context, claims []byte) ([]byte, error) {
 
 // earSigner lets go-jose sign with a key wherever it is kept. It is a [jose.OpaqueSigner].
 type earSigner struct {
-	key key
+	key *keyring.Key
 	id  string
 }
 
 func (e earSigner) Public() *jose.JSONWebKey {
-	return &jose.JSONWebKey{Key: e.key.public, KeyID: e.id, Algorithm: string(jose.ES256), Use: "sig"}
+	return &jose.JSONWebKey{Key: e.key.Public(), KeyID: e.id, Algorithm: string(jose.ES256), Use: "sig"}
 }
 
 func (e earSigner) Algs() []jose.SignatureAlgorithm { return []jose.SignatureAlgorithm{jose.ES256} }

@@ -87,9 +87,7 @@ func TestEAR(t *testing.T) {
 			t.Errorf("nonces %x, want the challenge and the renter's", r.Nonces)
 		}
 		// The promise is of the entry whose body is the signed verdict.
-		pub, err := l.server.Keyset().Of(ledger.UsePromise)[0].Public()
-		must(t, err)
-		promise, err := ledger.OpenPromise(*r.Promise, pub)
+		promise, err := ledger.OpenPromise(*r.Promise, l.server.Keyset())
 		must(t, err)
 		kept, err := n.client().Result(t.Context(), s.Evidence)
 		must(t, err)
@@ -206,9 +204,9 @@ func TestEARRotation(t *testing.T) {
 			t.Fatalf("after a restart keys %q, want %q", got, first)
 		}
 		l.clock.advance(time.Second)
-		l.settings.RotateEARKey = true
+		l.settings.Renew = []string{"ear"}
 		l.restart()
-		l.settings.RotateEARKey = false
+		l.settings.Renew = nil
 		ids := l.keyIDs()
 		if len(ids) != 2 || ids[1] != first[0] {
 			t.Fatalf("after a rotation keys %q, want a new one and %q", ids, first)
@@ -246,6 +244,7 @@ func TestEARKeyElsewhere(t *testing.T) {
 		t.Errorf("key file: %v %v, want mode 600", info, err)
 	}
 	must(t, os.Remove(path))
+	l.restart()
 	_, err := n.client().EAR(t.Context(), evidence)
 	refused(t, err, 500, "internal")
 	if !strings.Contains(l.log.String(), "processes that share a database share their keys") {

@@ -33,7 +33,6 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	if err != nil {
 		return client.Submitted{}, refuse(codeMalformed, "%v", err)
 	}
-	now := s.time()
 	ch, err := findChallenge(ctx, s.store.db.Reader(), bundle.Challenge)
 	switch {
 	case errors.Is(err, sql.ErrNoRows), err == nil && ch.node != node:
@@ -41,7 +40,12 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	case err != nil:
 		return client.Submitted{}, fmt.Errorf("look up a challenge: %w", err)
 	case ch.used:
-		return client.Submitted{}, errUsed
+		return s.outrun(ctx, node, evidence)
+	}
+	now, ok := s.timeAfter(ch.issued)
+	switch {
+	case !ok:
+		return client.Submitted{}, refuse(client.CodeChallengeExpired, "the challenge was issued at %s, by this server's clock it is %s: ask for another", ch.issued, now)
 	case now >= ch.expires:
 		return client.Submitted{}, refuse(client.CodeChallengeExpired, "the challenge expired at %s, it is %s", ch.expires, now)
 	case !signed:
@@ -49,12 +53,7 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	}
 	promise, err := s.take(ctx, node, ch, data, now)
 	if errors.Is(err, sqldb.ErrExists) {
-		// Another request was faster: with the same bytes, or with other evidence for this challenge.
-		known, err := s.promised(ctx, node, evidence)
-		if err == nil && known == nil {
-			err = errUsed
-		}
-		return client.Submitted{Evidence: evidence, Promise: deref(known)}, err
+		return s.outrun(ctx, node, evidence)
 	}
 	if err != nil {
 		return client.Submitted{}, err
@@ -66,10 +65,24 @@ func (s *Server) submit(ctx context.Context, node string, data []byte) (client.S
 	return client.Submitted{Evidence: evidence, Promise: promise}, nil
 }
 
+// outrun answers a submission that another request, here or at another server, was faster than: with the same bytes, or
+// with other evidence for the challenge.
+func (s *Server) outrun(ctx context.Context, node string, evidence canon.Digest) (client.Submitted, error) {
+	known, err := s.promised(ctx, node, evidence)
+	if err == nil && known == nil {
+		err = errUsed
+	}
+	return client.Submitted{Evidence: evidence, Promise: deref(known)}, err
+}
+
 // take commits a submission. A second one of the same bytes, or for the same challenge, is [sqldb.ErrExists].
 func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, now canon.Time) (ledger.Envelope, error) {
 	var promise ledger.Envelope
-	err := s.store.Tx(ctx, func(tx *Tx) error {
+	key, err := s.signer(ctx, ledger.UsePromise, now)
+	if err != nil {
+		return promise, err
+	}
+	err = s.store.Tx(ctx, func(tx *Tx) error {
 		var revoked int64
 		if err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked); err != nil {
 			return fmt.Errorf("look up node %s: %w", node, err)
@@ -84,19 +97,14 @@ func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, 
 		if err != nil {
 			return err
 		}
-		if promise, err = ledger.SealPromise(ledger.NewPromise(s.notes.Name(), commitment, entry), s.keys.promise); err != nil {
+		if promise, err = ledger.SealPromise(ledger.NewPromise(s.logName(), commitment, entry), key); err != nil {
 			return err
 		}
 		text, err := canon.Marshal(promise)
 		if err != nil {
 			return err
 		}
-		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO submission(evidence, challenge, node, received, promise, state, due)
-			VALUES ($1, $2, $3, $4, $5, 'received', $4)`, evidence[:], ch.id, node, int64(now), text)
-		if err != nil {
-			return fmt.Errorf("store a submission: %w", err)
-		}
-		return nil
+		return insertSubmission(ctx, tx.SQL, evidence, ch.id, node, now, text)
 	})
 	return promise, err
 }

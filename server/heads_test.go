@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -21,9 +19,7 @@ func (n *node) headOf() (ledger.Head, ledger.Entry, client.StreamHead) {
 	stream := ledger.NodeStream(n.id)
 	h, err := n.client().StreamHead(n.lab.t.Context(), stream)
 	must(n.lab.t, err)
-	key, err := note.NewVerifier(n.lab.server.Keyset().Log)
-	must(n.lab.t, err)
-	c, err := ledger.OpenCheckpoint([]byte(h.Checkpoint), key)
+	c, err := ledger.OpenCheckpoint([]byte(h.Checkpoint), n.lab.server.Keyset().LogVerifiers()...)
 	must(n.lab.t, err)
 	head, e, err := h.Open(stream, c.Tree)
 	must(n.lab.t, err)

@@ -1,162 +1,392 @@
 package server
 
 import (
-	"bytes"
-	"crypto"
-	"crypto/ed25519"
-	"crypto/x509"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
-	"github.com/sigstore/sigstore/pkg/cryptoutils"
-	"github.com/sigstore/sigstore/pkg/signature"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/server/keyring"
 )
 
-// Names of the key files: PKCS #8 in PEM, for their owner alone. One key is never used for two things.
+// The log says which keys speak for it and when: its first entry is a keyset, and each change of keys is another one. So
+// all processes of one database change at once, and a private half is looked for by the public key that the log names. A
+// process that lacks the newest key goes on with the one before it while that stands: the overlap is the time to bring it
+// the key.
+
+// KeyOverlap is the time for which a key stands beside the one that takes its place: a join token that was issued the
+// moment before names the old one, and is good for a day.
+const KeyOverlap = JoinTokenLife
+
+// What [Settings.Renew] names beside the uses of keys.
 const (
-	keysFolder = "keys"
-	fileLog    = "log.pem"
-	fileResult = "result.pem"
-	fileProm   = "promise.pem"
+	renewAdmin = "admin-token"
+	atOnce     = ":now" // behind log, result or promise: the old key was lost to somebody, and ends at once
 )
 
-// key signs with one private key through sigstore's signature package, so that a key in a file, a token or a cloud is
-// the same here. It is a [ledger.Signer].
-type key struct {
-	signer signature.SignerVerifier
-	public crypto.PublicKey
-	spki   []byte // SubjectPublicKeyInfo (DER)
+// renewals are what a start renews.
+type renewals struct {
+	admin, ear bool
+	keys       map[string]canon.Time // overlap by use, in seconds
 }
 
-func (k key) Public() crypto.PublicKey { return k.public }
+func (s *Settings) renewals() (r renewals, err error) {
+	r.keys = map[string]canon.Time{}
+	for _, what := range s.Renew {
+		use, overlap := what, KeyOverlap
+		if n := len(what) - len(atOnce); n > 0 && what[n:] == atOnce {
+			use, overlap = what[:n], 0
+		}
+		switch {
+		case what == renewAdmin:
+			r.admin = true
+		case what == keyring.UseEAR:
+			r.ear = true
+		case use == ledger.UseLog, use == ledger.UseResult, use == ledger.UsePromise:
+			r.keys[use] = seconds(overlap)
+		default:
+			return r, fmt.Errorf("settings: renew %.40q: want admin-token, ear, log, result or promise; the last three may end in %s", what, atOnce)
+		}
+	}
+	return r, nil
+}
 
-func (k key) Sign(message []byte) ([]byte, error) {
-	return k.signer.SignMessage(bytes.NewReader(message))
+// keys is what the log said of its keys up to one place of the server's stream. It is never changed.
+type keys struct {
+	history ledger.KeyHistory
+	last    canon.Digest // body of the entry of the newest keyset
+	next    int64        // sequence from which on the server's stream was not looked at
+}
+
+// keysAfter reads the keysets that the server's stream has from a place on.
+func (s *Store) keysAfter(ctx context.Context, k keys) (keys, error) {
+	var end int64
+	if err := s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(MAX(next), 0) FROM stream WHERE name = $1`, ledger.StreamServer).Scan(&end); err != nil {
+		return k, fmt.Errorf("look for keysets: %w", err)
+	}
+	if end == k.next {
+		return k, nil
+	}
+	rows, err := s.db.Reader().QueryContext(ctx, `SELECT sequence, body FROM entry WHERE stream = $1 AND sequence >= $2 AND kind = $3 ORDER BY sequence`,
+		ledger.StreamServer, k.next, ledger.KindKeyset)
+	if err != nil {
+		return k, fmt.Errorf("read keysets: %w", err)
+	}
+	defer rows.Close()
+	var bodies []canon.Digest
+	for rows.Next() {
+		var sequence int64
+		var body []byte
+		if err := rows.Scan(&sequence, &body); err != nil {
+			return k, fmt.Errorf("read keysets: %w", err)
+		}
+		bodies, end = append(bodies, canon.Digest(body)), max(end, sequence+1)
+	}
+	if err := rows.Err(); err != nil {
+		return k, fmt.Errorf("read keysets: %w", err)
+	}
+	for _, body := range bodies {
+		data, err := s.Blob(ctx, body)
+		if err != nil {
+			return k, err
+		}
+		env, err := ledger.ParseEnvelope(data)
+		if err == nil {
+			err = k.history.Add(env)
+		}
+		if err != nil {
+			return k, fmt.Errorf("damaged database: keyset %s: %w", body, err)
+		}
+		k.last = body
+	}
+	k.next = end
+	return k, nil
+}
+
+// Keys returns every key that the log of a store has had. Before its first entry there is none.
+func (s *Store) Keys(ctx context.Context) (ledger.KeyHistory, error) {
+	k, err := s.keysAfter(ctx, keys{})
+	return k.history, err
+}
+
+// keysNow returns the keys of the log as they are, with what other processes changed.
+func (s *Server) keysNow(ctx context.Context) (keys, error) {
+	known := *s.keys.Load()
+	k, err := s.store.keysAfter(ctx, known)
+	if err == nil && k.next != known.next {
+		s.keys.Store(&k)
+	}
+	return k, err
+}
+
+// signer returns the newest key of a use that stands at a time, that of the statement, and whose private half this process
+// has.
+func (s *Server) signer(ctx context.Context, use string, at canon.Time) (*keyring.Key, error) {
+	k, err := s.keysNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	standing := k.history.Current().Standing(use, at)
+	if len(standing) == 0 {
+		return nil, fmt.Errorf("keys: no %s key of this log stands at %s: does the clock jump?", use, at)
+	}
+	var first error
+	for _, one := range standing {
+		held, err := s.ring.Find(use, one.SPKI)
+		if err == nil {
+			if _, told := s.lacking.LoadOrStore(standing[0].ID(), true); first != nil && !told {
+				s.alarm("the newest key is not here, the one before it signs until its end", "use", use, "until", one.Until.String(), "error", first)
+			}
+			return held, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, fmt.Errorf("keys: %w; processes that share a database share their keys", first)
 }
 
 // noteKey signs checkpoints. It is a [note.Signer].
 type noteKey struct {
 	note.Verifier // name and key hash
-	key           key
+	key           *keyring.Key
 }
 
 func (k noteKey) Sign(text []byte) ([]byte, error) { return k.key.Sign(text) }
 
-// keys are the three keys of a server that its log names. Those of attestation results are apart.
-type keys struct{ log, result, promise key }
-
-// openKeys loads the keys of a data folder. Where fresh, those that are not there are made; afterwards a missing key is
-// an error, because the log knows which keys speak for it.
-func openKeys(data string, fresh bool, random io.Reader) (k keys, err error) {
-	dir := filepath.Join(data, keysFolder)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return keys{}, fmt.Errorf("keys: %w", err)
-	}
-	for _, f := range []struct {
-		name string
-		into *key
-	}{{fileLog, &k.log}, {fileResult, &k.result}, {fileProm, &k.promise}} {
-		path := filepath.Join(dir, f.name)
-		if _, err := os.Stat(path); fresh && errors.Is(err, fs.ErrNotExist) {
-			_, private, err := ed25519.GenerateKey(random)
-			if err == nil {
-				err = writeKey(path, private)
-			}
-			if err != nil {
-				return keys{}, fmt.Errorf("keys: %w", err)
-			}
-		}
-		if *f.into, err = loadKey(path); err != nil {
-			return keys{}, fmt.Errorf("keys: %w", err)
-		}
-	}
-	if bytes.Equal(k.log.spki, k.result.spki) || bytes.Equal(k.log.spki, k.promise.spki) || bytes.Equal(k.result.spki, k.promise.spki) {
-		return keys{}, errors.New("keys: log, result and promise keys are never shared")
-	}
-	return k, nil
-}
-
-// writeKey writes a new key. It is durable when writeKey returns, and a crash leaves no half of one.
-func writeKey(path string, private crypto.PrivateKey) (err error) {
-	text, err := cryptoutils.MarshalPrivateKeyToPEM(private)
+// noteSigners returns the signers of checkpoints: every log key that stands, so that who knows the one that goes or the one
+// that comes believes the note. The newest must be here.
+func (s *Server) noteSigners(ctx context.Context) ([]note.Signer, error) {
+	k, err := s.keysNow(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
+	now, current := s.time(), k.history.Current()
+	var signers []note.Signer
+	for i, one := range current.Standing(ledger.UseLog, now) {
+		held, err := s.ring.Find(ledger.UseLog, one.SPKI)
+		if err != nil && i > 0 {
+			continue
+		}
 		if err != nil {
-			os.Remove(f.Name())
+			return nil, fmt.Errorf("keys: %w", err)
 		}
-	}()
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+		v, err := note.NewVerifier(current.LogVKeys(now)[i])
+		if err != nil {
+			return nil, fmt.Errorf("log key: %w", err)
+		}
+		signers = append(signers, noteKey{v, held})
 	}
-	// A link, unlike a rename, never replaces a key that somebody else made meanwhile.
-	if err = os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if len(signers) == 0 {
+		return nil, fmt.Errorf("keys: no log key stands at %s: does the clock jump?", now)
 	}
-	if err = os.Remove(f.Name()); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return signers, nil
 }
 
-func loadKey(path string) (key, error) {
-	signer, err := signature.LoadSignerVerifierFromPEMFile(path, crypto.SHA256, nil)
+// logName returns the name of the log in its checkpoints.
+func (s *Server) logName() string { return s.keys.Load().history.Current().Origin }
+
+// Keyset returns the public keys of the log and its verifier that have not ended.
+func (s *Server) Keyset() ledger.Keyset { return s.keys.Load().history.Current() }
+
+// keysets returns the envelopes of all keysets.
+func (s *Server) keysets(ctx context.Context) (client.Keysets, error) {
+	k, err := s.keysNow(ctx)
 	if err != nil {
-		return key{}, fmt.Errorf("%s: %w", path, err)
+		return client.Keysets{}, err
 	}
-	public, err := signer.PublicKey()
-	if err != nil {
-		return key{}, fmt.Errorf("%s: %w", path, err)
+	var out client.Keysets
+	for body := k.last; ; {
+		data, err := s.store.Blob(ctx, body)
+		if err != nil {
+			return out, err
+		}
+		env, err := ledger.ParseEnvelope(data)
+		if err != nil {
+			return out, fmt.Errorf("damaged database: keyset %s: %w", body, err)
+		}
+		out.Keysets = append(out.Keysets, env)
+		found, err := s.store.EntriesOf(ctx, body, 1)
+		if err != nil {
+			return out, err
+		}
+		if len(found) != 1 || len(found[0].Refs) == 0 {
+			break
+		}
+		body = found[0].Refs[0]
 	}
-	spki, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		return key{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return key{signer, public, spki}, nil
+	slices.Reverse(out.Keysets)
+	return out, nil
 }
 
-// keyset returns the public document of the keys of a log.
-func (k keys) keyset(logName string) (ledger.Keyset, error) {
-	public, ok := k.log.public.(ed25519.PublicKey)
-	if !ok {
-		return ledger.Keyset{}, fmt.Errorf("keys: log key is a %T, want Ed25519", k.log.public)
-	}
-	vkey, err := ledger.LogVKey(logName, public)
+// openRing opens the places of private keys.
+func (s *Server) openRing(getenv func(string) string) error {
+	dir, tokens, err := keyring.Places(s.settings.Keys)
 	if err != nil {
-		return ledger.Keyset{}, err
+		return fmt.Errorf("settings: %w", err)
 	}
-	s := ledger.Keyset{Type: ledger.KeysetType, Log: vkey, Keys: []ledger.Key{
-		{Use: ledger.UseResult, SPKI: k.result.spki}, {Use: ledger.UsePromise, SPKI: k.promise.spki},
-	}}
-	return s, s.Validate()
+	s.ring, err = keyring.Open(keyring.Config{
+		Dir: cmp.Or(dir, KeysFolder(s.settings.Data)), Tokens: tokens, Secrets: keyring.Secrets{Getenv: getenv}, Random: s.random,
+	})
+	return err
 }
 
-// noteSigner returns the signer of checkpoints.
-func (k keys) noteSigner(s ledger.Keyset) (note.Signer, error) {
-	v, err := note.NewVerifier(s.Log)
+// KeysFolder returns the folder of the key files of a data folder, where the settings name no other.
+func KeysFolder(data string) string { return filepath.Join(data, "keys") }
+
+// beginKeys opens the keys of the log; a first start makes them.
+func (s *Server) beginKeys(ctx context.Context, name string) error {
+	k, err := s.store.keysAfter(ctx, keys{})
 	if err != nil {
-		return nil, fmt.Errorf("log key: %w", err)
+		return err
 	}
-	return noteKey{v, k.log}, nil
+	s.keys.Store(&k)
+	if k.next == 0 {
+		err := s.firstKeys(ctx, name)
+		if errors.Is(err, errNotFirst) {
+			return s.beginKeys(ctx, name)
+		}
+		return err
+	}
+	current := k.history.Current()
+	switch {
+	case len(current.Keys) == 0:
+		return errors.New("damaged database: the log does not begin with a keyset")
+	case s.settings.LogName != "" && s.settings.LogName != current.Origin:
+		return fmt.Errorf("settings: log name %q, the log is called %q since its first entry", s.settings.LogName, current.Origin)
+	}
+	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
+		if _, err := s.signer(ctx, use, s.time()); err != nil {
+			return err
+		}
+	}
+	if err := s.renewKeys(ctx); err != nil {
+		return fmt.Errorf("renew keys: %w", err)
+	}
+	now := s.time()
+	for _, key := range s.keys.Load().history.Keys() {
+		if key.Ended(now) {
+			if err := s.ring.Forget(key.Use, key.ID()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-// fingerprint names the verifier: what a join token pins.
-func (k keys) fingerprint() canon.Digest { return canon.Sum(k.result.spki) }
+// errNotFirst means that another process has made the first entry of the log meanwhile.
+var errNotFirst = errors.New("the log has a first entry")
+
+// firstKeys makes the keys of a log, or takes those that are there, and its first entry. The keys are durable before the
+// entry that names them; a crash between the two leaves keys that the next start takes.
+func (s *Server) firstKeys(ctx context.Context, name string) error {
+	at := s.time()
+	set := ledger.Keyset{Type: ledger.KeysetType, Origin: name, Made: at}
+	var signers []ledger.Signer
+	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
+		made, err := s.ring.Given(use)
+		if err == nil && made == nil {
+			made, err = s.ring.Make(use)
+		}
+		if err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+		set.Keys = append(set.Keys, ledger.Key{Use: use, SPKI: made.SPKI(), From: at})
+		signers = append(signers, made)
+	}
+	return s.addKeyset(ctx, func(k keys) (ledger.Keyset, []ledger.Signer, error) {
+		if k.next != 0 {
+			return set, nil, errNotFirst
+		}
+		return set, signers, nil
+	})
+}
+
+// renewKeys puts new keys in the place of those that the settings name.
+func (s *Server) renewKeys(ctx context.Context) error {
+	renew, err := s.settings.renewals()
+	if err != nil || len(renew.keys) == 0 {
+		return err
+	}
+	for _, use := range []string{ledger.UseResult, ledger.UsePromise, ledger.UseLog} {
+		overlap, ok := renew.keys[use]
+		if !ok {
+			continue
+		}
+		made, err := s.ring.Make(use)
+		if err != nil {
+			return err
+		}
+		err = s.addKeyset(ctx, func(k keys) (ledger.Keyset, []ledger.Signer, error) {
+			now, current := s.time(), k.history.Current()
+			standing := current.Standing(ledger.UseLog, now)
+			if len(standing) == 0 {
+				return current, nil, fmt.Errorf("no log key stands at %s: does the clock jump?", now)
+			}
+			by, err := s.ring.Find(ledger.UseLog, standing[0].SPKI)
+			if err != nil {
+				return current, nil, err
+			}
+			next, err := current.NextKeyset(now, overlap, ledger.Key{Use: use, SPKI: made.SPKI()})
+			return next, []ledger.Signer{by, made}, err
+		})
+		if err != nil {
+			return errors.Join(err, s.ring.Forget(use, made.ID()))
+		}
+		s.log.Info("new key", "use", use, "key", made.ID().Short(), "overlap", time.Duration(overlap)*time.Second)
+	}
+	return nil
+}
+
+// addKeyset logs a keyset that is made from those before it. Of several processes that do so at once, one after another
+// does.
+func (s *Server) addKeyset(ctx context.Context, next func(keys) (ledger.Keyset, []ledger.Signer, error)) error {
+	known := *s.keys.Load()
+	var after keys
+	err := s.store.Tx(ctx, func(tx *Tx) error {
+		tail, err := tx.hold(ctx, ledger.StreamServer)
+		if err != nil {
+			return err
+		}
+		k, err := s.store.keysAfter(ctx, known)
+		if err != nil {
+			return err
+		}
+		if k.next != tail.Next {
+			return errors.New("another process is changing the log's beginning: start again")
+		}
+		set, signers, err := next(k)
+		if err != nil {
+			return err
+		}
+		env, err := ledger.SealKeyset(set, signers...)
+		if err != nil {
+			return err
+		}
+		data, err := canon.Marshal(env)
+		if err != nil {
+			return err
+		}
+		d := Draft{Kind: ledger.KindKeyset, Stream: ledger.StreamServer, Time: set.Made, Body: tx.PutBlob(data), Refs: []canon.Digest{}}
+		if !k.last.IsZero() {
+			d.Refs = append(d.Refs, k.last)
+		}
+		after = k
+		if err := after.history.Add(env); err != nil {
+			return err
+		}
+		after.last, after.next = d.Body, tail.Next+1
+		_, _, err = tx.Append(ctx, d)
+		return err
+	})
+	if err == nil {
+		s.keys.Store(&after)
+	}
+	return err
+}

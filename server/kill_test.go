@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -27,10 +28,11 @@ import (
 	"github.com/assay-network/assay/server"
 )
 
-// In the child of TestKillServer these name its world and the instant at which its clock began.
+// In a child these name its world, its database, and the instant at which its clock began.
 const (
-	childWorld = "ASSAY_TEST_SERVER_WORLD"
-	childBegan = "ASSAY_TEST_SERVER_BEGAN"
+	childWorld    = "ASSAY_TEST_SERVER_WORLD"
+	childDatabase = "ASSAY_TEST_SERVER_DATABASE"
+	childBegan    = "ASSAY_TEST_SERVER_BEGAN"
 )
 
 // childClock is one clock for all children: it runs on while none does.
@@ -38,25 +40,25 @@ func childClock(began int64) func() time.Time {
 	return func() time.Time { return worldBegin.Add(time.Since(time.Unix(0, began))) }
 }
 
-func childSettings(world string) server.Settings {
+func childSettings(world, database string) server.Settings {
 	return server.Settings{
-		Data: filepath.Join(world, "data"), Listen: "127.0.0.1:0", Roots: filepath.Join(world, "roots"),
+		Database: database, Data: filepath.Join(world, "data"), Listen: "127.0.0.1:0", Roots: filepath.Join(world, "roots"),
 		References: []string{filepath.Join(world, "guests.json")}, Collateral: filepath.Join(world, "collateral"),
 		Origin: worldOrigin, Interval: 5 * time.Millisecond,
 	}
 }
 
-// TestServerChild is no test: it is the process that TestKillServer kills. It ends by itself on SIGTERM.
+// TestServerChild is no test: it is the process that TestKillServer and TestCluster kill. It ends by itself on SIGTERM.
 func TestServerChild(t *testing.T) {
 	world := os.Getenv(childWorld)
 	if world == "" {
-		t.Skip("runs as a child of TestKillServer")
+		t.Skip("runs as a child of other tests")
 	}
 	began, err := strconv.ParseInt(os.Getenv(childBegan), 10, 64)
 	must(t, err)
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
-	s, err := server.New(ctx, childSettings(world), server.Deps{Now: childClock(began), Random: rand.Reader, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	s, err := server.New(ctx, childSettings(world, os.Getenv(childDatabase)), server.Deps{Now: childClock(began), Random: rand.Reader, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	must(t, err)
 	defer s.Close()
 	fmt.Printf("ready %s\n", s.Addr())
@@ -69,30 +71,46 @@ func TestServerChild(t *testing.T) {
 
 // child is a running server.
 type child struct {
-	cmd *exec.Cmd
-	url string
+	cmd  *exec.Cmd
+	out  io.Reader
+	said bytes.Buffer // on stderr; whole once the child has ended
+	url  string
 }
 
-func startChild(t *testing.T, world string, began int64) *child {
+func startChild(t *testing.T, world, database string, began int64) *child {
+	t.Helper()
+	c := launchChild(t, world, database, began)
+	c.wait(t)
+	return c
+}
+
+// launchChild starts a child without waiting for it.
+func launchChild(t *testing.T, world, database string, began int64) *child {
 	t.Helper()
 	c := &child{cmd: exec.Command(os.Args[0], "-test.run=^TestServerChild$", "-test.count=1")}
-	c.cmd.Env = append(os.Environ(), childWorld+"="+world, fmt.Sprintf("%s=%d", childBegan, began))
-	c.cmd.Stderr = os.Stderr
-	out, err := c.cmd.StdoutPipe()
+	c.cmd.Env = append(os.Environ(), childWorld+"="+world, childDatabase+"="+database, fmt.Sprintf("%s=%d", childBegan, began))
+	c.cmd.Stderr = &c.said
+	var err error
+	c.out, err = c.cmd.StdoutPipe()
 	must(t, err)
 	must(t, c.cmd.Start())
-	lines := bufio.NewScanner(out)
+	return c
+}
+
+// wait waits until the child answers.
+func (c *child) wait(t *testing.T) {
+	t.Helper()
+	lines := bufio.NewScanner(c.out)
 	for lines.Scan() {
 		if addr, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
 			c.url = (&url.URL{Scheme: "http", Host: addr}).String()
 		}
 		if lines.Text() == "go" {
-			go io.Copy(io.Discard, out) // nothing of interest follows
-			return c
+			go io.Copy(io.Discard, c.out) // nothing of interest follows
+			return
 		}
 	}
-	t.Fatalf("the child did not start: %v", c.cmd.Wait())
-	return nil
+	t.Fatalf("the child did not start: %v\n%s", c.cmd.Wait(), &c.said)
 }
 
 // pledge is a submission as its submitter keeps it: what was sent, and the promise once it has come.
@@ -116,7 +134,7 @@ func TestKillServer(t *testing.T) {
 	amd := mint.NewAMD(sevsnp.Milan)
 	var pledges []*pledge
 	for round := 0; round <= kills; round++ {
-		c := startChild(t, world, began)
+		c := startChild(t, world, "", began)
 		admin, err := os.ReadFile(filepath.Join(world, "admin"))
 		must(t, err)
 		last := round == kills
@@ -155,7 +173,7 @@ func TestKillServer(t *testing.T) {
 		must(t, c.cmd.Process.Signal(syscall.SIGTERM))
 		must(t, c.cmd.Wait())
 	}
-	checkPledges(t, world, began, pledges)
+	checkPledges(t, world, "", began, pledges)
 }
 
 // resubmit sends everything again: what was promised gets the promise that it had, what was not gets one or is refused
@@ -203,16 +221,24 @@ func pledgeOne(ctx context.Context, c *child, n *node) *pledge {
 	return p
 }
 
-func checkPledges(t *testing.T, world string, began int64, pledges []*pledge) {
-	s, err := server.New(t.Context(), childSettings(world), server.Deps{Now: childClock(began), Random: rand.Reader, Log: quiet()})
+// checkPledges reads the log as it is at the end: each pledge stands in it once, with one appraisal and one verdict, those
+// of one node in the order in which they were made; nothing else does; and an auditor finds it whole. The database is
+// named as in settings.
+func checkPledges(t *testing.T, world, database string, began int64, pledges []*pledge) {
+	t.Helper()
+	s, err := server.New(t.Context(), childSettings(world, database), server.Deps{Now: childClock(began), Random: rand.Reader, Log: quiet()})
 	must(t, err)
 	defer s.Close()
 	must(t, s.Advance(t.Context()))
-	store, err := server.OpenStore(t.Context(), "sqlite:"+filepath.Join(world, "data", "assay.db"), rand.Reader)
+	if database == "" {
+		database = "sqlite:" + filepath.Join(world, "data", "assay.db")
+	}
+	store, err := server.OpenStore(t.Context(), database, rand.Reader)
 	must(t, err)
 	defer store.Close()
 	count := map[string]map[canon.Digest]int{ledger.KindEvidence: {}, ledger.KindAppraisal: {}, ledger.KindVerdict: {}}
 	evidenceOf := map[canon.Digest]canon.Digest{} // by appraisal
+	place := map[canon.Digest]int64{}             // of evidence
 	for from := int64(0); ; {
 		page, err := store.Entries(t.Context(), from, server.MaxPage)
 		must(t, err)
@@ -223,6 +249,7 @@ func checkPledges(t *testing.T, world string, began int64, pledges []*pledge) {
 			switch e.Kind {
 			case ledger.KindEvidence:
 				count[e.Kind][e.Body]++
+				place[e.Body] = e.Index
 			case ledger.KindAppraisal:
 				count[e.Kind][e.Refs[0]]++
 				evidenceOf[e.Body] = e.Refs[0]
@@ -233,11 +260,17 @@ func checkPledges(t *testing.T, world string, began int64, pledges []*pledge) {
 		from += int64(len(page))
 	}
 	var submitted []client.Submitted
+	last := map[*node]int64{}
 	for _, p := range pledges {
 		if p.got == nil {
 			t.Fatal("evidence without a promise at the end")
 		}
 		submitted = append(submitted, *p.got)
+		if at := place[p.got.Evidence]; at <= last[p.node] {
+			t.Errorf("evidence %s: entry %d, the node's evidence before it is entry %d", p.got.Evidence, at, last[p.node])
+		} else {
+			last[p.node] = at
+		}
 		for kind, n := range count {
 			if n[p.got.Evidence] != 1 {
 				t.Errorf("evidence %s: %d entries %s, want 1", p.got.Evidence, n[p.got.Evidence], kind)

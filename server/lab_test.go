@@ -272,12 +272,7 @@ func (n *node) decision(evidence canon.Digest) client.Decision {
 	n.lab.t.Helper()
 	r, err := n.client().Result(n.lab.t.Context(), evidence)
 	must(n.lab.t, err)
-	result, err := n.lab.server.Keyset().Of("result")[0].Public()
-	must(n.lab.t, err)
-	if r.Result == nil || !r.Result.SignedBy(result) {
-		n.lab.t.Fatalf("result %+v: not signed by the result key", r)
-	}
-	d, err := r.Decision(evidence, n.lab.server.Keyset().Of("result")[0].SPKI)
+	d, err := r.Decision(evidence, n.lab.server.Keyset())
 	must(n.lab.t, err)
 	return d
 }
@@ -306,6 +301,12 @@ func (l *lab) audited(submitted ...client.Submitted) {
 
 func auditLog(t *testing.T, s *server.Server, submitted []client.Submitted) {
 	t.Helper()
+	auditLogBy(t, s, s.Keyset(), submitted)
+}
+
+// auditLogBy is auditLog by the trust file of another moment.
+func auditLogBy(t *testing.T, s *server.Server, keys ledger.Keyset, submitted []client.Submitted) {
+	t.Helper()
 	var o audit.Options
 	for _, sub := range submitted {
 		data, err := canon.Marshal(sub.Promise)
@@ -314,8 +315,7 @@ func auditLog(t *testing.T, s *server.Server, submitted []client.Submitted) {
 	}
 	var file bytes.Buffer
 	must(t, audit.Export(t.Context(), s.Source(), &file))
-	keys := s.Keyset()
-	report, err := audit.ReplayFile(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), &audit.Trust{Type: audit.TrustType, Log: keys.Log, Keys: keys.Keys}, o)
+	report, err := audit.ReplayFile(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), &audit.Trust{Type: audit.TrustType, Keyset: keys}, o)
 	must(t, err)
 	if report.Outcome != audit.Equal {
 		t.Errorf("audit: %s\n%s", report.Outcome, report.Text())

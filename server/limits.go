@@ -31,6 +31,10 @@ const (
 	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
 	CheckpointLife  = 30 * time.Second       // after which witnesses cosign a checkpoint once more, though nothing is new
 	StallGrace      = 15 * time.Minute       // for which published verdicts stand while nothing can be published
+	MaxLease        = 15 * time.Second       // for which a role stays with a process that no longer renews it, and others wait
+	minLease        = time.Second            // and at least
+	MaxBehind       = time.Minute            // that a clock may be behind what the log says already, which then counts
+	retryDatabase   = 2 * time.Second        // wish of a server whose database is away
 	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired
 	GarbageAge      = 24 * time.Hour         // for which a part that nothing needs any more is kept
 	SegmentRest     = 10 * time.Minute       // for which a segment of blobs was not written before it may go: longer than a transaction
@@ -39,6 +43,7 @@ const (
 )
 
 const (
+	leaseIntervals   = 10   // of publishing that a process may miss before its roles are taken over
 	appraiserBatch   = 64   // submissions that one look at the table finds
 	collectBatch     = 256  // blobs that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher

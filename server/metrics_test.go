@@ -64,7 +64,7 @@ func TestMetrics(t *testing.T) {
 	first := n.evidence(n.challenge())
 	n.submit(first)
 	before := l.scrape()
-	for name, want := range map[string]float64{"assay_evidence_waiting": 1, "assay_log_entries": 6, "assay_log_pending_entries": 2, "assay_log_published_age_seconds": 0, "assay_alarms_total": 0} {
+	for name, want := range map[string]float64{"assay_evidence_waiting": 1, "assay_log_entries": 8, "assay_log_pending_entries": 4, "assay_log_published_age_seconds": 0, "assay_alarms_total": 0} {
 		if got := before.value(name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 )
 
 // newJoinToken makes a token that lets one node in.
@@ -23,7 +25,11 @@ func (s *Server) newJoinToken(ctx context.Context) (client.JoinToken, error) {
 	if err := s.store.Tx(ctx, func(tx *Tx) error { return secret.insert(ctx, tx, "", now, expires) }); err != nil {
 		return client.JoinToken{}, err
 	}
-	t := client.Token{Secret: secret.text, Fingerprint: s.keys.fingerprint()}
+	key, err := s.signer(ctx, ledger.UseResult, s.time())
+	if err != nil {
+		return client.JoinToken{}, err
+	}
+	t := client.Token{Secret: secret.text, Fingerprint: key.ID()}
 	return client.JoinToken{Token: t.String(), Expires: expires}, nil
 }
 
@@ -34,8 +40,15 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 	if err != nil {
 		return client.Joined{}, refuse(codeToken, "%v", err)
 	}
-	if token.Fingerprint != s.keys.fingerprint() {
-		return client.Joined{}, refuse(codeToken, "the token is for the verifier with fingerprint %s, this is %s", token.Fingerprint.Short(), s.keys.fingerprint().Short())
+	k, err := s.keysNow(ctx)
+	if err != nil {
+		return client.Joined{}, err
+	}
+	// The token names the result key of when it was issued, which stands beside a newer one for as long as the token is good.
+	standing := k.history.Current().Standing(ledger.UseResult, s.time())
+	named := slices.IndexFunc(standing, func(key ledger.Key) bool { return key.ID() == token.Fingerprint })
+	if named < 0 {
+		return client.Joined{}, refuse(codeToken, "the token is for the verifier with fingerprint %s, which is no key of this one now", token.Fingerprint.Short())
 	}
 	id, err := s.draw(8)
 	if err != nil {
@@ -55,8 +68,8 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.SQL.ExecContext(ctx, `INSERT INTO node(id, joined, revoked) VALUES ($1, $2, 0)`, node, int64(now)); err != nil {
-			return fmt.Errorf("store a node: %w", err)
+		if err := insertNode(ctx, tx.SQL, node, now); err != nil {
+			return err
 		}
 		// Of two nodes that come with one token at one time, the second finds it ended.
 		done, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1, node = $2 WHERE id = $3 AND ended = 0`, int64(now), node, id)
@@ -66,20 +79,23 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 		if n, err := done.RowsAffected(); err != nil || n != 1 {
 			return errors.Join(err, refuse(codeToken, "it was used"))
 		}
-		return credential.insert(ctx, tx, node, now, 0)
+		if err := credential.insert(ctx, tx, node, now, 0); err != nil {
+			return err
+		}
+		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisToken, Verifier: s.origin}, now)
 	})
 	if err != nil {
 		return client.Joined{}, err
 	}
 	s.log.Info("node joined", "node", node)
-	return client.Joined{Node: node, Credential: credential.text, Origin: s.origin, ResultKey: s.keys.result.spki, LogKey: s.keyset.Log}, nil
+	return client.Joined{Node: node, Credential: credential.text, Origin: s.origin, ResultKey: standing[named].SPKI}, nil
 }
 
 // revoke ends a node: its credential is no longer good, and its devices may be enrolled for others. What it submitted
 // stays.
 func (s *Server) revoke(ctx context.Context, node string) error {
 	err := s.store.Tx(ctx, func(tx *Tx) error {
-		now := int64(s.time())
+		now := s.time()
 		var revoked int64
 		err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -88,16 +104,13 @@ func (s *Server) revoke(ctx context.Context, node string) error {
 		if err != nil || revoked != 0 {
 			return err
 		}
-		for _, q := range []string{
-			`UPDATE node SET revoked = $1 WHERE id = $2`,
-			`UPDATE secret SET ended = $1 WHERE node = $2 AND ended = 0`,
-		} {
-			if _, err := tx.SQL.ExecContext(ctx, q, now, node); err != nil {
-				return err
-			}
+		if err := endNode(ctx, tx.SQL, node, now); err != nil {
+			return err
 		}
-		_, err = tx.SQL.ExecContext(ctx, `DELETE FROM device WHERE node = $1`, node)
-		return err
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE node = $2 AND ended = 0`, int64(now), node); err != nil {
+			return err
+		}
+		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisRevoked, Verifier: s.origin}, now)
 	})
 	if err == nil {
 		s.log.Info("node revoked", "node", node)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/sqldb"
 )
 
 // Codes of refusals, beside those of package client. A code never changes its meaning.
@@ -134,6 +135,9 @@ func (s *Server) problemOf(ctx context.Context, what string, err error) *problem
 		return refuse(codeNotFound, "no such thing")
 	case ctx.Err() != nil:
 		return &problem{code: codeBusy, detail: "the request took too long", retry: time.Second}
+	case errors.Is(err, sqldb.ErrUnavailable):
+		s.alarm("the database is not available", "request", what, "error", err)
+		return &problem{code: codeBusy, detail: "the database is not available; send it again: what was taken is not taken twice", retry: retryDatabase}
 	}
 	s.log.Error("request failed", "request", what, "error", err)
 	return refuse(codeInternal, "the fault is logged")

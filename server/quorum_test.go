@@ -48,7 +48,7 @@ func newWitnessed(t *testing.T, database string, k, n int) *witnessed {
 	names := ""
 	for i := range n {
 		s := &switched{data: filepath.Join(dir, fmt.Sprint("w", i))}
-		vkey, err := server.InitWitness(s.data, fmt.Sprintf("witness.example/%d", i), nil, rand.Reader)
+		vkey, err := server.InitWitness(s.data, fmt.Sprintf("witness.example/%d", i), nil, server.Deps{Random: rand.Reader})
 		must(t, err)
 		s.vkey = vkey
 		hung := make(chan struct{})
@@ -77,7 +77,7 @@ func newWitnessed(t *testing.T, database string, k, n int) *witnessed {
 	}
 	w.lab = newLab(t, database, func(s *server.Settings) { s.Witnesses = file })
 	for i, s := range w.who {
-		text := fmt.Sprintf("type: assay/witness/v1\nname: witness.example/%d\nlogs: [%q]\n", i, w.server.Keyset().Log)
+		text := fmt.Sprintf("type: assay/witness/v1\nname: witness.example/%d\nlogs: [%q]\n", i, w.logKey())
 		must(t, os.WriteFile(filepath.Join(s.data, "witness.yaml"), []byte(text), 0o600))
 		s.witness = openWitness(t, s.data, func() time.Time { return w.clock.Now().Add(time.Duration(s.ahead.Load()) * time.Second) })
 		s.down.Store(false)
@@ -108,7 +108,7 @@ func (w *witnessed) published() (ledger.Cosigned, error) {
 	must(w.t, err)
 	p, err := ledger.ParseWitnessPolicy(text)
 	must(w.t, err)
-	return p.Open(data, []string{w.server.Keyset().Log}, ledger.Period{Until: canon.At(w.clock.Now())})
+	return p.Open(data, []string{w.logKey()}, ledger.Period{Until: canon.At(w.clock.Now())})
 }
 
 func (w *witnessed) cosignedBy(want string, size int64) {
@@ -131,7 +131,7 @@ func (w *witnessed) health() client.Health {
 }
 
 // append puts one entry into the log.
-func (w *witnessed) append() { w.join("chip " + fmt.Sprint(w.entries())).challenge() }
+func (w *witnessed) append() { w.join("chip " + fmt.Sprint(w.entries())) }
 
 func TestQuorum(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
@@ -145,7 +145,7 @@ func TestQuorum(t *testing.T) {
 		}
 		w.advance()
 		w.cosignedBy("w0 w1 w2", 4)
-		if h := w.health(); h != (client.Health{Status: "ok", Size: 4}) {
+		if h := w.health(); !sameJSON(t, h, client.Health{Status: "ok", Size: 4, Roles: server.Roles(), Turns: []string{"publish", "clock"}}) {
 			t.Errorf("health: %+v", h)
 		}
 		// With one witness down publishing goes on.
@@ -228,7 +228,7 @@ func TestQuorumRefusesARebuiltLog(t *testing.T) {
 func TestQuorumCountsGoodCosignaturesOnly(t *testing.T) {
 	w := newWitnessed(t, "", 2, 3)
 	w.advance()
-	stranger, _ := newWitness(t, "witness.example/0", w.clock.Now, w.server.Keyset().Log)
+	stranger, _ := newWitness(t, "witness.example/0", w.clock.Now, w.logKey())
 	honest := w.who[0].http.Config.Handler
 	answers := func(f func(rw http.ResponseWriter, r *http.Request)) {
 		w.who[0].http.Config.Handler = http.HandlerFunc(f)
@@ -354,12 +354,12 @@ func TestWitnessSettings(t *testing.T) {
 	l := newLab(t, "")
 	key := l.server.Keyset()
 	vkey := func(name string) string {
-		v, err := server.InitWitness(filepath.Join(t.TempDir(), "w"), name, nil, rand.Reader)
+		v, err := server.InitWitness(filepath.Join(t.TempDir(), "w"), name, nil, server.Deps{Random: rand.Reader})
 		must(t, err)
 		return v
 	}
 	a := vkey("a.example")
-	origin, logKey, err := ledger.ParseLogVKey(key.Log)
+	origin, logKey, err := ledger.ParseLogVKey(key.LogVKeys(key.Made)[0])
 	must(t, err)
 	own, err := ledger.WitnessVKey(origin, logKey)
 	must(t, err)
@@ -387,4 +387,9 @@ func TestWitnessSettings(t *testing.T) {
 			again.Close()
 		}
 	}
+}
+
+// logKey returns the verifier key of the log's newest key.
+func (w *witnessed) logKey() string {
+	return w.server.Keyset().LogVKeys(canon.At(w.clock.Now()))[0]
 }

@@ -76,7 +76,8 @@ func (s *Server) health(ctx context.Context) (client.Health, error) {
 	if err != nil {
 		return client.Health{}, err
 	}
-	h := client.Health{Status: "ok", Size: b.progress.Entries, Waiting: b.progress.Entries - b.progress.Published, WaitingAge: int64(b.waited)}
+	h := client.Health{Status: "ok", Size: b.progress.Entries, Waiting: b.progress.Entries - b.progress.Published, WaitingAge: int64(b.waited),
+		Roles: s.settings.Roles, Turns: s.turns.roles()}
 	switch published, err := s.store.Published(ctx); {
 	case err == nil:
 		h.PublishedAge = max(0, int64(s.time()-published.Time))

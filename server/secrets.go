@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 )
 
 // Uses of a secret. The text of a secret is USE_ID_SECRET: the id is public and finds the row, the secret is 32 random
@@ -99,6 +100,10 @@ func checkSecret(ctx context.Context, q querier, text string, now canon.Time) (i
 
 // beginAdmin makes the admin token of a first start, or another in place of all others.
 func (s *Server) beginAdmin(ctx context.Context) error {
+	renew, err := s.settings.renewals()
+	if err != nil {
+		return err
+	}
 	secret, err := s.newSecret(useAdmin)
 	if err != nil {
 		return err
@@ -106,11 +111,15 @@ func (s *Server) beginAdmin(ctx context.Context) error {
 	made := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		made = false
+		// Of several processes that start at once, one makes a token: the row is there since the first entry.
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+			return fmt.Errorf("count admin tokens: %w", err)
+		}
 		var n int
 		if err := tx.SQL.QueryRowContext(ctx, `SELECT COUNT(*) FROM secret WHERE uses = 'admin'`).Scan(&n); err != nil {
 			return fmt.Errorf("count admin tokens: %w", err)
 		}
-		if n > 0 && !s.settings.RenewAdminToken {
+		if n > 0 && !renew.admin {
 			return nil
 		}
 		now := s.time()

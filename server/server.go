@@ -2,8 +2,8 @@
 // all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
 //
 // One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results, attestation
-// results (ear) and their keys, heads of streams, metrics. The store keeps all state in one database, and whatever belongs
-// together commits together:
+// results (ear) and their keys, heads of streams, metrics. Private keys are in package keyring. The store keeps all state in
+// one database, and whatever belongs together commits together:
 //
 //   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
 //   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.
@@ -31,12 +31,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/server/keyring"
 	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/collateral"
 )
@@ -47,6 +46,7 @@ type Deps struct {
 	Random io.Reader // keys, secrets, nonces, salts; may be read by one goroutine at a time
 	Log    *slog.Logger
 	Sleep  func(context.Context, time.Duration) error // between requests to vendors; nil: by the machine's clock
+	Getenv func(string) string                        // where passphrases of keys may be, see package keyring; nil: nowhere
 }
 
 // Server is one process of a verifier. Its methods may be called concurrently.
@@ -61,19 +61,22 @@ type Server struct {
 	scrapes  net.Listener // nil: nobody asks for metrics, or the caller serves them
 	origin   string
 	store    *Store
-	keys     keys
-	keyset   ledger.Keyset
-	notes    note.Signer
+	ring     *keyring.Ring        // private keys
+	keys     atomic.Pointer[keys] // of the log, as this process saw them last
+	lacking  sync.Map             // ids of keys that this process lacks and has raised an alarm for
 	build    policy.Build
 	memory   *attest.Memory
 	handler  http.Handler
 	metrics  *metrics
+	engine   *engineModule       // nil: results name none
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 	heads    headsCache
 
 	witnesses *Witnesses  // nil: nobody is asked to cosign
 	stall     atomic.Bool // the last try to publish found no quorum
 
+	turns    turns
+	mirror   *Mirror       // nil: none
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
 	looks    chan struct{} // holds one signal for each anonymous appraisal under way
@@ -82,7 +85,8 @@ type Server struct {
 }
 
 // New opens the data folder, makes what a first start makes (keys, the log's first entries, the admin token), and logs
-// what the settings changed. It publishes the log, so that the first challenge can name a checkpoint. Close ends it.
+// what the settings changed. It publishes the log where that is its role, so that the first challenge can name a
+// checkpoint. Close ends it.
 func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err error) {
 	if err := settings.complete(); err != nil {
 		return nil, err
@@ -123,17 +127,31 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.openFetcher(deps.Sleep); err != nil {
 		return nil, err
 	}
+	if err := s.openEngine(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.openRing(deps.Getenv); err != nil {
+		return nil, err
+	}
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.openWitnesses(); err != nil {
 		return nil, err
 	}
+	if settings.Mirror != "" {
+		if s.mirror, err = OpenMirror(settings.Mirror); err != nil {
+			return nil, err
+		}
+	}
 	s.handler = s.routes()
+	if err := s.takeTurns(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.publish(ctx); err != nil && !lacksQuorum(err) {
 		return nil, err
 	}
-	return s, nil
+	return s, s.updateMirror(ctx)
 }
 
 // Handler returns the HTTP interface.
@@ -155,11 +173,8 @@ func addr(l net.Listener) net.Addr {
 	return l.Addr()
 }
 
-// Keyset returns the public keys of the log and its verifier.
-func (s *Server) Keyset() ledger.Keyset { return s.keyset }
-
 // NewAdminToken returns the admin token that this start made, or nothing. It is kept nowhere: who loses it makes
-// another with [Settings.RenewAdminToken].
+// another with [Settings.Renew].
 func (s *Server) NewAdminToken() string { return s.newAdmin }
 
 // Witnesses returns the names of those who are asked to cosign, as the policy has them.
@@ -191,8 +206,16 @@ func (s *Server) Close() error {
 	if s.witnesses != nil {
 		s.witnesses.Close()
 	}
+	if s.mirror != nil {
+		err = errors.Join(err, s.mirror.Close())
+	}
 	if s.store != nil {
-		err = errors.Join(err, s.store.Close())
+		last, stop := context.WithTimeout(context.Background(), StopTimeout)
+		defer stop()
+		err = errors.Join(err, s.endTurns(last), s.store.Close())
+	}
+	if s.ring != nil {
+		err = errors.Join(err, s.ring.Close())
 	}
 	return err
 }
@@ -210,23 +233,31 @@ func closeListeners(listeners ...net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// Run listens, appraises and publishes until the context ends; then it lets open requests end, publishes once more and
-// returns nil. Another error means that the server cannot go on.
+// Run does what the roles of this process are until the context ends: it listens, appraises, publishes. Then it lets open
+// requests end, publishes once more and returns nil. Another error means that the server cannot go on.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var loops sync.WaitGroup
-	loops.Go(func() { s.appraiseLoop(ctx) })
-	loops.Go(func() { s.publishLoop(ctx) })
+	loops.Go(func() { s.leaseLoop(ctx) })
+	if s.runs(RoleClock) {
+		loops.Go(func() { s.appraiseLoop(ctx) })
+	}
+	if s.runs(RolePublish) {
+		loops.Go(func() { s.everyInterval(ctx, "publishing failed", s.publish) })
+	}
+	if s.mirror != nil {
+		loops.Go(func() { s.everyInterval(ctx, "mirroring failed", s.updateMirror) })
+	}
 	loops.Go(func() { s.collectLoop(ctx) })
 	var scrapeErr error
 	loops.Go(func() {
 		defer cancel()
 		scrapes := http.NewServeMux()
 		scrapes.Handle("GET /metrics", s.Metrics())
-		scrapeErr = serveHTTP(ctx, s.log, s.scrapes, scrapes, "", "")
+		scrapeErr = serveHTTP(ctx, s.log, s.scrapes, scrapes, nil)
 	})
-	err := serveHTTP(ctx, s.log, s.listener, s.handler, s.settings.TLSCertificate, s.settings.TLSKey)
+	err := serveHTTP(ctx, s.log, s.listener, s.handler, s.given.tls)
 	cancel()
 	loops.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
@@ -235,11 +266,11 @@ func (s *Server) Run(ctx context.Context) error {
 	if lacksQuorum(lastErr) {
 		lastErr = nil // the next start publishes
 	}
-	return errors.Join(err, scrapeErr, lastErr)
+	return errors.Join(err, scrapeErr, lastErr, s.updateMirror(last))
 }
 
-// serveHTTP answers requests until the context ends; by TLS where a certificate is named. Without a listener it waits.
-func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, handler http.Handler, certificate, key string) error {
+// serveHTTP answers requests until the context ends; by TLS where there is a certificate. Without a listener it waits.
+func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, handler http.Handler, certificates []tls.Certificate) error {
 	if listener == nil {
 		<-ctx.Done()
 		return nil
@@ -247,12 +278,12 @@ func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, han
 	h := &http.Server{
 		Handler: handler, ReadHeaderTimeout: HeaderTimeout, ReadTimeout: RequestTimeout, WriteTimeout: 2 * RequestTimeout,
 		IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certificates},
 	}
 	ended := make(chan error, 1)
 	go func() {
-		if certificate != "" {
-			ended <- h.ServeTLS(listener, certificate, key)
+		if len(certificates) > 0 {
+			ended <- h.ServeTLS(listener, "", "")
 			return
 		}
 		ended <- h.Serve(listener)
@@ -271,14 +302,14 @@ func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, han
 	return nil
 }
 
-// Advance does once what Run does all the time: appraises what is due and publishes. It is for callers that serve the
-// handler themselves and want to know when it is done.
+// Advance does once what Run does all the time: takes the roles that are free, appraises what is due and publishes. It is
+// for callers that serve the handler themselves and want to know when it is done.
 func (s *Server) Advance(ctx context.Context) error {
-	return errors.Join(s.appraiseDue(ctx), s.publish(ctx))
+	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.publish(ctx), s.updateMirror(ctx))
 }
 
-// publishLoop publishes until the context ends. A failure is an alarm and not an end: promises wait.
-func (s *Server) publishLoop(ctx context.Context) {
+// everyInterval does one thing until the context ends. A failure is an alarm and not an end: promises wait.
+func (s *Server) everyInterval(ctx context.Context, failed string, do func(context.Context) error) {
 	tick := time.NewTicker(s.settings.Interval)
 	defer tick.Stop()
 	for {
@@ -287,26 +318,44 @@ func (s *Server) publishLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.publish(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
-			s.alarm("publishing failed", "error", err)
+		if err := do(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
+			s.alarm(failed, "error", err)
 		}
 	}
 }
 
-// publish brings all entries that wait into the tree, and signs it.
-func (s *Server) publish(ctx context.Context) error {
-	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil {
-		return err
+// updateMirror writes what is published to the mirror, where there is one.
+func (s *Server) updateMirror(ctx context.Context) error {
+	if s.mirror == nil {
+		return nil
 	}
-	for n := integrateBatch; n == integrateBatch; {
-		var err error
-		if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
+	_, err := s.mirror.Update(ctx, s.Source())
+	return err
+}
+
+// publish brings all entries that wait into the tree, and signs it, where that is this process's turn.
+func (s *Server) publish(ctx context.Context) error {
+	if _, ours := s.turns.of(RolePublish); !ours {
+		s.stall.Store(false) // is for the one to tell whose turn it is
+	}
+	return s.inTurn(ctx, RolePublish, func(ctx context.Context) error {
+		if _, err := s.store.AppendHeads(ctx, s.time()); err != nil {
 			return err
 		}
-	}
-	_, err := s.store.Publish(ctx, s.notes, s.time(), s.witnesses)
-	s.noteStall(err)
-	return err
+		for n := integrateBatch; n == integrateBatch; {
+			var err error
+			if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
+				return err
+			}
+		}
+		signers, err := s.noteSigners(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = s.store.Publish(ctx, signers[0], s.time(), s.witnesses, signers[1:]...)
+		s.noteStall(err)
+		return err
+	})
 }
 
 // alarm tells of a fault of ours that somebody has to look at.
@@ -317,6 +366,18 @@ func (s *Server) alarm(what string, args ...any) {
 
 // time returns the server's clock in whole seconds.
 func (s *Server) time() canon.Time { return canon.At(s.now()) }
+
+// timeAfter returns the server's clock for what rests on something of a logged time, which it may not precede: another
+// process's clock may be ahead of ours by a little, and then what the log says counts. Where it is further ahead, one of
+// the two is wrong, and timeAfter returns false.
+func (s *Server) timeAfter(logged canon.Time) (canon.Time, bool) {
+	now := s.time()
+	if logged-now > seconds(MaxBehind) {
+		s.alarm("a clock is wrong", "now", now, "logged", logged)
+		return now, false
+	}
+	return max(now, logged), true
+}
 
 // draw returns n random bytes.
 func (s *Server) draw(n int) ([]byte, error) {

@@ -32,9 +32,7 @@ func TestAccepted(t *testing.T) {
 		}
 		data := n.evidence(ch)
 		s := n.submit(data)
-		promise, err := l.server.Keyset().Of(ledger.UsePromise)[0].Public()
-		must(t, err)
-		p, err := ledger.OpenPromise(s.Promise, promise)
+		p, err := ledger.OpenPromise(s.Promise, l.server.Keyset())
 		must(t, err)
 		if p.Stream != ledger.NodeStream(n.id) || p.Sequence != 0 || p.Received != canon.At(worldBegin) {
 			t.Errorf("promise %+v: not the first of %s", p, n.id)
@@ -130,8 +128,8 @@ func TestRestart(t *testing.T) {
 	if d := n.decision(s.Evidence); d.Outcome != client.Accept {
 		t.Errorf("verdict %+v, want accept", d)
 	}
-	if got := l.entries(); got != before+2 {
-		t.Errorf("%d entries, want %d: nothing is logged twice", got, before+2)
+	if got := l.entries(); got != before+3 {
+		t.Errorf("%d entries, want %d: nothing is logged twice", got, before+3)
 	}
 	l.audited(s)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/assay-network/assay/attest"
@@ -21,25 +23,26 @@ import (
 
 // Settings is all that an operator chooses. What is not here is a named constant.
 type Settings struct {
-	Data            string        // folder of the keys and, by default, of the database; made if need be
-	Database        string        // sqlite:PATH or postgres://…; empty: the SQLite file assay.db in Data
-	Listen          string        // host:port to listen on, port 0 for any; empty: the caller serves the handler
-	Origin          string        // scheme://host[:port] that agents use and evidence names; empty: that of Listen
-	TLSCertificate  string        // PEM file, with its chain; empty: plain HTTP, which only this machine may use
-	TLSKey          string        // PEM file
-	LogName         string        // name of the log in its checkpoints, fixed at the first start; empty: HOST[:PORT]/log
-	Policy          string        // built-in policy, or a file; empty: confidential-cpu
-	Roots           string        // folder of root files that replaces the vendors' pinned roots; empty: those
-	References      []string      // files of reference values (assay/references/v1)
-	Collateral      string        // folder of collateral files, told apart by content; empty: none
-	FetchCollateral bool          // ask vendors for what judging evidence lacks; false: nothing is fetched
-	CollateralURLs  []string      // SERVICE=URL (package collateral) to ask instead of a vendor's service; empty: the vendors
-	Witnesses       string        // witness policy file (C2SP tlog-policy): nothing is published without its quorum; empty: no witnesses
-	DenyListKeys    []string      // PEM files of public keys whose deny lists are believed
-	Interval        time.Duration // between two checkpoints; zero: DefaultInterval
-	RenewAdminToken bool          // end all admin tokens and make another, where the first was lost
-	RotateEARKey    bool          // sign attestation results with a new key; the old one stays published while results of it are valid
-	MetricsListen   string        // host:port that serves metrics to anybody who can reach it; empty: none
+	Data          string        // folder of the keys and, by default, of the database; made if need be
+	Database      string        // sqlite:PATH or postgres://…; empty: the SQLite file assay.db in Data
+	Listen        string        // host:port to listen on, port 0 for any; empty: the caller serves the handler
+	Origin        string        // scheme://host[:port] that agents use and evidence names; empty: that of Listen
+	TLS           []string      // PEM files of the certificate with its chain, and of its key, or one file of both; empty: plain HTTP, which only this machine may use
+	LogName       string        // name of the log in its checkpoints, fixed at the first start; empty: HOST[:PORT]/log
+	Policy        string        // built-in policy, or a file; empty: confidential-cpu
+	Roots         string        // folder of root files that replaces the vendors' pinned roots; empty: those
+	References    []string      // files of reference values (assay/references/v1)
+	Collateral    string        // folder of collateral files, told apart by content; empty: none
+	Fetch         []string      // who is asked for what judging evidence lacks: "vendors", and SERVICE=URL (package collateral) for a service at another address; empty: nobody
+	Engine        string        // file of the WASI module of this build's rules (scripts/engine), kept in the log; empty: results name none
+	Witnesses     string        // witness policy file (C2SP tlog-policy): nothing is published without its quorum; empty: no witnesses
+	DenyListKeys  []string      // PEM files of public keys whose deny lists are believed
+	Interval      time.Duration // between two checkpoints; zero: DefaultInterval
+	Keys          []string      // where private keys are: a folder (empty: keys in Data), and USE=pkcs11:URI for new keys of a use (package keyring)
+	Renew         []string      // at this start: admin-token, ear (key of attestation results), log, result, promise; see KeyOverlap
+	MetricsListen string        // host:port that serves metrics to anybody who can reach it; empty: none
+	Roles         []string      // what this process does: "api", "publish", "clock"; empty: all
+	Mirror        string        // folder that the public part of the log is written to as static files; empty: none
 }
 
 // given is what the settings name, read.
@@ -48,8 +51,9 @@ type given struct {
 	roots        attest.Roots
 	references   []attest.References
 	collateral   []attest.Collateral
-	sources      []string              // of collateral: the file's name
-	denyListKeys [][]byte              // SubjectPublicKeyInfo (DER)
+	sources      []string // of collateral: the file's name
+	denyListKeys [][]byte // SubjectPublicKeyInfo (DER)
+	tls          []tls.Certificate
 	witnesses    *ledger.WitnessPolicy // nil: none
 }
 
@@ -57,16 +61,30 @@ func (s *Settings) complete() error {
 	switch {
 	case s.Data == "":
 		return errors.New("settings: no data folder")
-	case (s.TLSCertificate == "") != (s.TLSKey == ""):
-		return errors.New("settings: a TLS certificate and its key go together")
+	case len(s.TLS) > 2:
+		return fmt.Errorf("settings: TLS: %d files, want one of the certificate and one of its key, or one of both", len(s.TLS))
 	case s.Listen == "" && s.Origin == "":
 		return errors.New("settings: without an address to listen on, the origin must be named")
+	}
+	if _, err := s.renewals(); err != nil {
+		return err
 	}
 	if s.Interval == 0 {
 		s.Interval = DefaultInterval
 	}
 	if s.Interval < 0 || s.Interval > MaxInterval {
 		return fmt.Errorf("settings: interval %s, want at most %s", s.Interval, MaxInterval)
+	}
+	if len(s.Roles) == 0 {
+		s.Roles = Roles()
+	}
+	for i, role := range s.Roles {
+		switch {
+		case !slices.Contains(Roles(), role):
+			return fmt.Errorf("settings: role %q is none of %q", role, Roles())
+		case slices.Contains(s.Roles[:i], role):
+			return fmt.Errorf("settings: role %q is named twice", role)
+		}
 	}
 	if s.Policy == "" {
 		s.Policy = "confidential-cpu"
@@ -82,7 +100,7 @@ func (s *Settings) origin(listener net.Listener) (string, error) {
 	text := s.Origin
 	if text == "" {
 		scheme := "http"
-		if s.TLSCertificate != "" {
+		if len(s.TLS) > 0 {
 			scheme = "https"
 		}
 		text = scheme + "://" + listener.Addr().String()
@@ -117,6 +135,13 @@ func (s *Settings) read() (given, error) {
 		if err := g.readCollateral(s.Collateral); err != nil {
 			return g, err
 		}
+	}
+	if n := len(s.TLS); n > 0 {
+		pair, err := tls.LoadX509KeyPair(s.TLS[0], s.TLS[n-1])
+		if err != nil {
+			return g, fmt.Errorf("TLS: %s, %s: %w", s.TLS[0], s.TLS[n-1], err)
+		}
+		g.tls = append(g.tls, pair)
 	}
 	if s.Witnesses != "" {
 		if g.witnesses, err = inputs.WitnessPolicy(s.Witnesses); err != nil {

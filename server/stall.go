@@ -16,12 +16,14 @@ func (s *Server) openWitnesses() (err error) {
 		return nil
 	}
 	var operator []ed25519.PublicKey
-	for _, k := range []key{s.keys.result, s.keys.promise} {
-		if public, ok := k.public.(ed25519.PublicKey); ok {
-			operator = append(operator, public)
+	for _, k := range s.keys.Load().history.Keys() {
+		if public, err := k.Public(); err == nil {
+			if ed, ok := public.(ed25519.PublicKey); ok {
+				operator = append(operator, ed)
+			}
 		}
 	}
-	s.witnesses, err = NewWitnesses(*s.given.witnesses, []string{s.keyset.Log}, s.now, operator...)
+	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.Keyset().LogVKeys(s.time()), s.now, operator...)
 	return err
 }
 

@@ -37,7 +37,9 @@ const maxRowsPerInsert = 16
 //  2. [Store.Integrate]: the tree holds it.
 //  3. [Store.Publish]: a signed checkpoint covers it.
 type Store struct {
-	db *sqldb.DB
+	db     *sqldb.DB
+	holder func() (string, error) // names this start of this process in leases
+	had    sync.Map               // roles that it took since it was opened
 
 	codec    codec
 	folder   *pack.Folder // that blobs are written to; nil: they are written into the database
@@ -64,6 +66,7 @@ func OpenStore(ctx context.Context, url string, random io.Reader) (*Store, error
 		return nil, errors.Join(err, db.Close())
 	}
 	s := &Store{db: db, random: random, testingOnlyStep: func(string) {}}
+	s.holder = sync.OnceValues(s.holderName)
 	if s.codec, err = newCodec(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -118,8 +121,9 @@ type pending struct {
 	entry      ledger.Entry
 }
 
-// Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see [sqldb.DB.Tx].
-func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error { return s.tx(ctx, s.db.Tx, f) }
+// Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see
+// [sqldb.DB.Tx]. Under the lease of a context (see [Under]) it commits only if the lease still stands.
+func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error { return s.tx(ctx, s.sqlTx, f) }
 
 // tx runs f in a transaction of a kind that the database has.
 func (s *Store) tx(ctx context.Context, run func(context.Context, func(*sql.Tx) error) error, f func(*Tx) error) error {
@@ -163,15 +167,9 @@ func (tx *Tx) PutPart(whole canon.Digest, data []byte) canon.Digest {
 // Append gives an entry its place in its stream and salts its leaf. The stream's row is held until the transaction ends,
 // so a stream never has a gap and never forks.
 func (tx *Tx) Append(ctx context.Context, d Draft) (canon.Digest, ledger.Entry, error) {
-	tail, held := tx.tails[d.Stream]
-	if !held {
-		var last []byte
-		err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
-			ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, d.Stream, tail.Last[:]).Scan(&tail.Next, &last)
-		if err != nil {
-			return canon.Digest{}, ledger.Entry{}, fmt.Errorf("append to stream %s: %w", d.Stream, err)
-		}
-		copy(tail.Last[:], last)
+	tail, err := tx.hold(ctx, d.Stream)
+	if err != nil {
+		return canon.Digest{}, ledger.Entry{}, err
 	}
 	e := ledger.Entry{
 		Type: ledger.EntryType, Kind: d.Kind, Stream: d.Stream, Sequence: tail.Next, Previous: tail.Last,
@@ -190,6 +188,22 @@ func (tx *Tx) Append(ctx context.Context, d Draft) (canon.Digest, ledger.Entry, 
 	tx.tails[d.Stream] = ledger.Tail{Next: tail.Next + 1, Last: canon.Sum(data)}
 	tx.entries = append(tx.entries, pending{commitment, opening, e})
 	return commitment, e, nil
+}
+
+// hold takes the row of a stream and returns the stream's end, with what this transaction appended.
+func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
+	tail, held := tx.tails[stream]
+	if held {
+		return tail, nil
+	}
+	var last []byte
+	err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
+		ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, stream, tail.Last[:]).Scan(&tail.Next, &last)
+	if err != nil {
+		return tail, fmt.Errorf("append to stream %s: %w", stream, err)
+	}
+	copy(tail.Last[:], last)
+	return tail, nil
 }
 
 // flush writes what the transaction collected. Rows go in an order that all transactions share, to keep deadlocks rare,

@@ -15,10 +15,11 @@ import (
 	"github.com/assay-network/assay/server"
 )
 
-// In the child of TestKill these name the database and the round.
+// In the child of TestKill these name the database and the round, and a mirror, if there is one.
 const (
-	crashURL   = "ASSAY_TEST_CRASH_URL"
-	crashRound = "ASSAY_TEST_CRASH_ROUND"
+	crashURL    = "ASSAY_TEST_CRASH_URL"
+	crashRound  = "ASSAY_TEST_CRASH_ROUND"
+	crashMirror = "ASSAY_TEST_CRASH_MIRROR"
 )
 
 // crashChild appends, integrates and publishes until it is killed. It prints each commitment once its transaction is
@@ -37,6 +38,14 @@ func crashChild() int {
 	signer, err := ledger.LogSigner(origin, testKey)
 	if err != nil {
 		return fail(err)
+	}
+	mirror := func() error { return nil }
+	if dir := os.Getenv(crashMirror); dir != "" {
+		m, err := server.OpenMirror(dir)
+		if err != nil {
+			return fail(err)
+		}
+		mirror = func() error { _, err := m.Update(ctx, s.Source()); return err }
 	}
 	for i := 0; ; i++ {
 		var acknowledged []canon.Digest
@@ -62,6 +71,9 @@ func crashChild() int {
 			return fail(err)
 		}
 		if _, err := s.Publish(ctx, signer, start, nil); err != nil {
+			return fail(err)
+		}
+		if err := mirror(); err != nil {
 			return fail(err)
 		}
 	}
@@ -118,10 +130,11 @@ func killed(t *testing.T, url string) {
 
 // killAfter starts a child, reads the given number of acknowledgements, waits a little more so that the kill falls into
 // any of the three steps, kills it, and reads what it had still said.
-func killAfter(t *testing.T, url string, round, lines int, pause time.Duration, acknowledged map[canon.Digest]bool) {
+func killAfter(t *testing.T, url string, round, lines int, pause time.Duration, acknowledged map[canon.Digest]bool, env ...string) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), crashURL+"="+url, crashRound+"="+string(rune('A'+round)))
+	child.Env = append(child.Env, env...)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {

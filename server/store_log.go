@@ -18,7 +18,7 @@ import (
 // the others then find less.
 func (s *Store) Integrate(ctx context.Context, max int) (int, error) {
 	var n int
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.sqlTx(ctx, func(tx *sql.Tx) error {
 		n = 0
 		head, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate()))
 		if err != nil {
@@ -111,9 +111,10 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 // nothing (nil witnesses: none are asked for). It reports whether there was something new: a tree that grew, a checkpoint
 // that was published before there were witnesses, or one that is CheckpointLife old: challenges name the newest, and
 // auditors count a machine's time from when it was cosigned. A checkpoint that another process stored meanwhile wins if it
-// is larger, and a key never signs a tree that does not continue the last one published. Signing and asking happen outside
-// the transaction: who dies between the two has published nothing, and asks again.
-func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses) (bool, error) {
+// is larger, and a key never signs a tree that does not continue the last one published. While one key takes over from
+// another, the other signs beside it. Signing and asking happen outside the transaction: who dies between the two has
+// published nothing, and asks again.
+func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses, beside ...note.Signer) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
 	last, noneYet := s.Published(ctx) // before the tree: what others publish meanwhile must not be newer than the tree
 	if noneYet != nil && !errors.Is(noneYet, fs.ErrNotExist) {
@@ -139,7 +140,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 		}
 	}
 	c := ledger.Checkpoint{Origin: key.Name(), Tree: tree}
-	signed, err := ledger.SignCheckpoint(c, key)
+	signed, err := ledger.SignCheckpoint(c, append([]note.Signer{key}, beside...)...)
 	if err != nil {
 		return fail(err)
 	}
@@ -153,7 +154,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 		query = `UPDATE checkpoint SET renewed = $2, renewed_time = $3 WHERE size = $1`
 	}
 	stored := false
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.sqlTx(ctx, func(tx *sql.Tx) error {
 		stored = false
 		if _, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate())); err != nil {
 			return err

@@ -44,8 +44,12 @@ func (src source) Around(ctx context.Context, index int64) (before, after []byte
 }
 
 func (src source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
+	return readTile(ctx, src.store.db.Reader(), t)
+}
+
+func readTile(ctx context.Context, q querier, t ledger.Tile) ([]byte, error) {
 	var data []byte
-	err := src.store.db.Reader().QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data)
+	err := q.QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (!t.Valid() || len(data) < t.Bytes()) {
 		return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
 	}

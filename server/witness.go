@@ -22,6 +22,7 @@ import (
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/server/keyring"
 )
 
 //go:embed witness_migrations/*.sql
@@ -49,7 +50,7 @@ type WitnessDocument struct {
 // log show it another history. Several processes may share the data folder.
 type Witness struct {
 	document WitnessDocument
-	key      key
+	key      *keyring.Key
 	vkey     string
 	db       *sqldb.DB
 	now      func() time.Time
@@ -59,9 +60,9 @@ type Witness struct {
 
 // InitWitness makes the data folder, the key and the document of a new witness, and returns its verifier key. A folder
 // that has a document or a key is left as it is.
-func InitWitness(data, name string, logs []string, random io.Reader) (vkey string, err error) {
+func InitWitness(data, name string, logs []string, deps Deps) (vkey string, err error) {
 	path := filepath.Join(data, fileWitness)
-	keyPath := filepath.Join(data, keysFolder, fileWitnessKey)
+	keyPath := filepath.Join(KeysFolder(data), fileWitnessKey)
 	for _, p := range []string{path, keyPath} {
 		if _, err := os.Stat(p); err == nil {
 			return "", fmt.Errorf("witness: %s is there already", p)
@@ -69,7 +70,7 @@ func InitWitness(data, name string, logs []string, random io.Reader) (vkey strin
 			return "", fmt.Errorf("witness: %w", err)
 		}
 	}
-	public, private, err := ed25519.GenerateKey(random)
+	public, private, err := ed25519.GenerateKey(deps.Random)
 	if err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
@@ -87,10 +88,10 @@ func InitWitness(data, name string, logs []string, random io.Reader) (vkey strin
 	if len(logs) == 0 {
 		text += " []"
 	}
-	if err := os.MkdirAll(filepath.Join(data, keysFolder), 0o700); err != nil {
+	if err := os.MkdirAll(KeysFolder(data), 0o700); err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
-	if err := writeKey(keyPath, private); err != nil {
+	if err := keyring.NewFile(keyPath, private, keyring.Secrets{Getenv: deps.Getenv}); err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
@@ -111,12 +112,12 @@ func NewWitness(ctx context.Context, data, listen string, deps Deps) (_ *Witness
 	if w.document, err = readWitness(filepath.Join(data, fileWitness)); err != nil {
 		return nil, err
 	}
-	if w.key, err = loadKey(filepath.Join(data, keysFolder, fileWitnessKey)); err != nil {
+	if w.key, err = keyring.LoadFile(filepath.Join(KeysFolder(data), fileWitnessKey), keyring.Secrets{Getenv: deps.Getenv}); err != nil {
 		return nil, fmt.Errorf("witness: %w", err)
 	}
-	public, ok := w.key.public.(ed25519.PublicKey)
+	public, ok := w.key.Public().(ed25519.PublicKey)
 	if !ok {
-		return nil, fmt.Errorf("witness: key is a %T, want Ed25519", w.key.public)
+		return nil, fmt.Errorf("witness: key is a %T, want Ed25519", w.key.Public())
 	}
 	if w.vkey, err = ledger.WitnessVKey(w.document.Name, public); err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func (w *Witness) Close() error {
 
 // Run answers logs until the context ends.
 func (w *Witness) Run(ctx context.Context) error {
-	return serveHTTP(ctx, w.log, w.listener, w.Handler(), "", "")
+	return serveHTTP(ctx, w.log, w.listener, w.Handler(), nil)
 }
 
 // Handler returns the HTTP interface: POST /add-checkpoint, below whatever prefix the caller puts before it.

@@ -82,7 +82,7 @@ func (h *history) request(from, to int) ledger.AddCheckpoint {
 func newWitness(t *testing.T, name string, now func() time.Time, logs ...string) (*server.Witness, string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "witness")
-	_, err := server.InitWitness(data, name, logs, rand.Reader)
+	_, err := server.InitWitness(data, name, logs, server.Deps{Random: rand.Reader})
 	must(t, err)
 	return openWitness(t, data, now), data
 }
@@ -230,7 +230,7 @@ func TestInitWitness(t *testing.T) {
 	data := t.TempDir()
 	h := newHistory(t, "honest", 1)
 	init := func(dir, name string, logs ...string) error {
-		_, err := server.InitWitness(filepath.Join(data, dir), name, logs, rand.Reader)
+		_, err := server.InitWitness(filepath.Join(data, dir), name, logs, server.Deps{Random: rand.Reader})
 		return err
 	}
 	must(t, init("a", "witness.example/w1", h.vkey()))

@@ -20,14 +20,10 @@ func (c Case) Open() (*verifier.Opened, attest.Case, error) {
 		var err error
 		switch i.Key {
 		case KeyExpectations:
-			if err = canon.Unmarshal(i.Data, &k.Expect); err == nil {
-				err = k.Expect.Check()
-			}
+			k.Expect, err = attest.ParseExpect(i.Data)
 		case KeyReferences:
 			var r attest.References
-			if err = canon.Unmarshal(i.Data, &r); err == nil {
-				err = r.Check()
-			}
+			r, err = attest.ParseReferences(i.Data)
 			k.References = append(k.References, r)
 		default:
 			k.Collateral = append(k.Collateral, attest.Collateral{Kind: i.Key, Data: i.Data})

@@ -42,8 +42,8 @@ func TestReadCollateral(t *testing.T) {
 		{"the payload of a deny list, bare", []byte(`{"type":"assay/denylist/v1","number":1,"entries":[]}`), "", "no signed deny list"},
 		{"reference values", []byte(`{"type":"assay/references/v1","name":"","source":"","values":[]}`), "", "no signed deny list"},
 		{"empty object", []byte("{}"), "", "no signed deny list"},
-		{"a quote", vectors.Read(t, "cpu/tdx/gtg-quote_v5_sample.dat"), "", "no collateral of a form"},
-		{"a report in hex", vectors.Read(t, "cpu/snp/virtee-milan-report.hex"), "", "no collateral of a form"},
+		{"a quote", vectors.Read(t, "cpu/tdx/gtg-quote_v5_sample.dat"), "", "it is no collateral of a form that this build reads"},
+		{"a report in hex", vectors.Read(t, "cpu/snp/virtee-milan-report.hex"), "", "it is no collateral of a form that this build reads"},
 		{"certificate", vectors.Read(t, "cpu/snp/gsg-milan-vcek.der"), attest.KindAMDCertificate, ""},
 	} {
 		items, err := verifier.ReadCollateral(row.data)

@@ -9,6 +9,7 @@
 package verifier
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/assay-network/assay/attest"
@@ -61,6 +62,18 @@ const (
 
 // Canonical returns the canonical bytes of the appraisal, which replay compares.
 func (a Appraisal) Canonical() ([]byte, error) { return canon.Marshal(a) }
+
+// ParseAppraisal reads the canonical bytes of an appraisal. It recomputes nothing.
+func ParseAppraisal(data []byte) (Appraisal, error) {
+	var a Appraisal
+	if err := canon.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("appraisal: %w", err)
+	}
+	if a.Type != AppraisalType {
+		return a, fmt.Errorf("appraisal: type %.80q is not known to this build, want %q", a.Type, AppraisalType)
+	}
+	return a, nil
+}
 
 // VendorRoots returns the pinned roots of every format: the root set that judges by default.
 func VendorRoots() attest.Roots {

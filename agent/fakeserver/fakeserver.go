@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ type Server struct {
 	Outcome string                            // of every verdict
 	Reasons []client.Reason                   // of every verdict
 	Life    time.Duration                     // of a challenge
+	Seed    string                            // of keys to come
 	Refuse  func(path string) *client.Problem // if set, asked before each request; nil lets it through
 	Alter   func(answer any)                  // if set, given each answer before it is sent, as a pointer
 	Cosign  func(ledger.Checkpoint) string    // if set, asked for the signature lines of witnesses below each checkpoint
@@ -46,11 +48,10 @@ type Server struct {
 
 	now       func() time.Time
 	mu        sync.Mutex
-	keys      map[string]ed25519.PrivateKey // by use
-	spki      map[string][]byte
-	signer    note.Signer
-	logKey    string
-	drawn     int // of everything random
+	keys      map[string]ed25519.PrivateKey // that sign, by use
+	keysets   []ledger.Envelope
+	signers   []note.Signer // of checkpoints
+	drawn     int           // of everything random
 	joined    bool
 	edge      ledger.Edge
 	tiles     map[string][]byte
@@ -93,22 +94,18 @@ const Node = "node-1"
 // Start runs a server until the test ends.
 func Start(t testing.TB, now func() time.Time) *Server {
 	s := &Server{Outcome: client.Accept, Life: 5 * time.Minute, now: now,
-		keys: map[string]ed25519.PrivateKey{}, spki: map[string][]byte{}, tiles: map[string][]byte{},
+		keys: map[string]ed25519.PrivateKey{}, tiles: map[string][]byte{},
 		tails: map[string]ledger.Tail{}, asked: map[canon.Digest]attest.Challenge{}, submitted: map[canon.Digest]*submission{}}
-	for _, use := range []string{"log", ledger.UseResult, ledger.UsePromise} {
-		seed := canon.Hash("fake server", []byte(use))
-		s.keys[use] = ed25519.NewKeyFromSeed(seed[:])
-		spki, err := x509.MarshalPKIXPublicKey(s.keys[use].Public())
-		must(err)
-		s.spki[use] = spki
+	first := ledger.Keyset{Type: ledger.KeysetType, Origin: logName, Made: canon.At(now())}
+	var signers []ledger.Signer
+	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
+		s.keys[use] = s.newKey(use)
+		first.Keys = append(first.Keys, ledger.Key{Use: use, SPKI: s.spki(use), From: first.Made})
+		signers = append(signers, key{s.keys[use]})
 	}
-	var err error
-	s.signer, err = ledger.LogSigner("assay.test/log", s.keys["log"])
-	must(err)
-	s.logKey, err = ledger.LogVKey("assay.test/log", s.keys["log"].Public().(ed25519.PublicKey))
-	must(err)
-	s.Token = client.Token{Secret: "once", Fingerprint: canon.Sum(s.spki[ledger.UseResult])}
-	s.append(ledger.KindKeyset, ledger.StreamServer, canon.Sum([]byte("keyset")))
+	s.addKeyset(first, signers...)
+	s.signLogBy(s.keys[ledger.UseLog])
+	s.Token = client.Token{Secret: "once", Fingerprint: canon.Sum(s.spki(ledger.UseResult))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/nodes", s.join)
 	mux.HandleFunc("POST /v1/activations", s.activate)
@@ -157,6 +154,53 @@ func (s *Server) Change(set func()) {
 	set()
 }
 
+const logName = "assay.test/log"
+
+// newKey returns a key that the server did not have.
+func (s *Server) newKey(use string) ed25519.PrivateKey {
+	seed := canon.Hash("fake server", []byte(s.Seed), []byte(use), []byte(strconv.Itoa(len(s.keysets))))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+func (s *Server) spki(use string) []byte {
+	spki, err := x509.MarshalPKIXPublicKey(s.keys[use].Public())
+	must(err)
+	return spki
+}
+
+func (s *Server) addKeyset(k ledger.Keyset, signers ...ledger.Signer) {
+	env, err := ledger.SealKeyset(k, signers...)
+	must(err)
+	s.keysets = append(s.keysets, env)
+	data, err := canon.Marshal(env)
+	must(err)
+	s.append(ledger.KindKeyset, ledger.StreamServer, canon.Sum(data))
+}
+
+func (s *Server) signLogBy(keys ...ed25519.PrivateKey) {
+	s.signers = nil
+	for _, k := range keys {
+		signer, err := ledger.LogSigner(logName, k)
+		must(err)
+		s.signers = append(s.signers, signer)
+	}
+}
+
+// Renew puts a new key in the place of that of a use, by the keyset that follows. From now on the new key alone signs,
+// checkpoints too.
+func (s *Server) Renew(use string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	history, err := ledger.ReadKeys(s.keysets)
+	must(err)
+	by := s.keys[ledger.UseLog]
+	s.keys[use] = s.newKey(use)
+	next, err := history.Current().NextKeyset(canon.At(s.now()), 60, ledger.Key{Use: use, SPKI: s.spki(use)})
+	must(err)
+	s.addKeyset(next, key{by}, key{s.keys[use]})
+	s.signLogBy(s.keys[ledger.UseLog])
+}
+
 // Fork gives the log another history, as long and signed by the same key.
 func (s *Server) Fork() {
 	s.mu.Lock()
@@ -199,8 +243,8 @@ func (s *Server) draw() [32]byte {
 }
 
 func (s *Server) checkpoint() string {
-	c := ledger.Checkpoint{Origin: s.signer.Name(), Tree: s.edge.Tree()}
-	n, err := ledger.SignCheckpoint(c, s.signer)
+	c := ledger.Checkpoint{Origin: logName, Tree: s.edge.Tree()}
+	n, err := ledger.SignCheckpoint(c, s.signers...)
 	must(err)
 	if s.Cosign != nil {
 		return string(n) + s.Cosign(c)
@@ -216,7 +260,7 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) {
 	}
 	s.joined = true
 	s.answer(w, http.StatusCreated, &client.Joined{Node: Node, Credential: credential, Origin: s.URL,
-		ResultKey: s.spki[ledger.UseResult], LogKey: s.logKey})
+		ResultKey: s.spki(ledger.UseResult)})
 }
 
 func (s *Server) activate(w http.ResponseWriter, r *http.Request) {
@@ -248,7 +292,7 @@ func (s *Server) challenge(w http.ResponseWriter, r *http.Request) {
 	note := s.checkpoint()
 	now := s.now()
 	ch := client.Challenged{Checkpoint: note, Challenge: attest.Challenge{Type: attest.ChallengeType, Origin: s.URL,
-		ResultKey: s.spki[ledger.UseResult], Checkpoint: canon.Sum([]byte(note)), Node: Node, Nonce: nonce[:],
+		ResultKey: s.spki(ledger.UseResult), Checkpoint: canon.Sum([]byte(note)), Node: Node, Nonce: nonce[:],
 		Issued: canon.At(now), Expires: canon.At(now.Add(s.Life))}}
 	s.asked[ch.Challenge.Digest()] = ch.Challenge
 	s.append(ledger.KindChallenge, ledger.StreamVerifier, ch.Challenge.Digest())
@@ -295,7 +339,7 @@ func (s *Server) evidence(w http.ResponseWriter, r *http.Request) {
 	} else {
 		index, opening, entry = s.append(ledger.KindEvidence, ledger.NodeStream(Node), id, b.Challenge)
 	}
-	promise, err := ledger.SealPromise(ledger.NewPromise(s.signer.Name(), canon.Sum(opening), entry), key{s.keys[ledger.UsePromise]})
+	promise, err := ledger.SealPromise(ledger.NewPromise(logName, canon.Sum(opening), entry), key{s.keys[ledger.UsePromise]})
 	must(err)
 	sub := &submission{answer: client.Submitted{Evidence: id, Promise: promise}}
 	sub.result = s.decide(id)
@@ -379,16 +423,7 @@ func (l log) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {
 }
 
 func (s *Server) keyset(w http.ResponseWriter, r *http.Request) {
-	k := ledger.Keyset{Type: ledger.KeysetType, Log: s.logKey}
-	for _, use := range []string{ledger.UseResult, ledger.UsePromise} {
-		k.Keys = append(k.Keys, ledger.Key{Use: use, SPKI: s.spki[use]})
-	}
-	if s.Alter != nil {
-		s.Alter(&k)
-	}
-	data, err := canon.Marshal(k)
-	must(err)
-	w.Write(data)
+	s.answer(w, http.StatusOK, &client.Keysets{Keysets: slices.Clone(s.keysets)})
 }
 
 func (s *Server) answer(w http.ResponseWriter, status int, v any) {

@@ -347,8 +347,7 @@ func (d *demo) export(ctx context.Context, s *server.Server) error {
 	if err := audit.Export(ctx, s.Source(), &file); err != nil {
 		return err
 	}
-	keys := s.Keyset()
-	trust := audit.Trust{Type: audit.TrustType, Log: keys.Log, Keys: keys.Keys}
+	trust := audit.Trust{Type: audit.TrustType, Keyset: s.Keyset()}
 	return errors.Join(
 		os.WriteFile(filepath.Join(d.dir, fileExport), file.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(d.dir, fileTrust), trust.Marshal(), 0o644),

@@ -26,7 +26,7 @@ type witness struct {
 // watch starts a witness of a log.
 func (d *demo) watch(ctx context.Context, name, vkey string) (w witness, err error) {
 	data := filepath.Join(d.dir, "witness-"+name)
-	if w.vkey, err = server.InitWitness(data, "witness.example/"+name, []string{vkey}, rand.Reader); err != nil {
+	if w.vkey, err = server.InitWitness(data, "witness.example/"+name, []string{vkey}, server.Deps{Random: rand.Reader}); err != nil {
 		return w, err
 	}
 	s, err := server.NewWitness(ctx, data, "127.0.0.1:0", server.Deps{Now: d.now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
@@ -60,7 +60,8 @@ func (d *demo) witnessing(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	vkey := s.Keyset().Log
+	keys := s.Keyset()
+	vkey := keys.LogVKeys(keys.Made)[0]
 	if err := s.Close(); err != nil {
 		return err
 	}

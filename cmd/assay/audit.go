@@ -17,7 +17,9 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/verifier/module"
 )
 
 // Limits on the files that the audit commands read.
@@ -149,10 +151,12 @@ func (a *app) auditReplayCommand() *cobra.Command {
 		Long: `Recompute every appraisal and verdict of an exported log.
 
 FILE is what audit export wrote; FOLDER is the same unpacked. Nobody is asked and
-nothing is fetched. Exit codes: 0 all follows from its inputs and the keys are
-those of the trust file, 1 something is missing, false or differs, 2 usage or could
-not run, 3 equal, but without a trust file nobody vouches for the keys, or a promise
-is not due yet.
+nothing is fetched. What another build decided is recomputed by its engine, a module
+that the log holds, in a sandbox; then it is said what this build would decide.
+Exit codes: 0 all follows from its inputs, and the keys and engines are those of the
+trust file, 1 something is missing, false or differs, 2 usage or could not run,
+3 equal, but nobody vouches for the keys or for an engine, or a promise is not due
+yet.
 
 With --as-of everything is judged once more as of another time, with the collateral
 of --known: accepts that no longer hold are listed, with the rule, the item that does
@@ -164,9 +168,14 @@ With --state the keys are those of an earlier run, and a log that does not go on
 the checkpoint that was believed is refused: both notes are kept beside the state, as
 FILE.believed.note and FILE.refused.note.
 
-A promise is what a submitter was given for its evidence. It is kept if its entry
-stands in the log, and withheld if it does not though the log has an entry made
-after publish-by, by the server's own clock.`,
+A promise is what a submitter was given for its evidence. Where the trust file names
+witnesses, it is withheld if a checkpoint that they cosigned after publish-by lacks
+its entry, also if a later one has it. Without them all time is the operator's word:
+it is withheld if the log has an entry made after publish-by and not this one.
+
+Witnesses also bracket the time of each appraisal: it lies between the cosignatures
+of the checkpoint that its challenge names and of the first that covers its entry.
+One outside, or a bracket of more than 6 minutes that no stall explains, is a fault.`,
 		Example: `  assay audit replay log.tar --trust trust.yaml
   assay audit replay log.tar --trust trust.yaml --promise promise.json -o json
   assay audit replay log.tar --trust trust.yaml --as-of now --known ~/.cache/assay/collateral`,
@@ -212,7 +221,9 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if err != nil {
 		return err
 	}
-	o := audit.Options{Workers: args.workers, Progress: a.progress()}
+	engines := module.NewRunner(module.Limits{})
+	defer engines.Close()
+	o := audit.Options{Workers: args.workers, Progress: a.progress(), Engines: engines}
 	if o.Promises, err = readPromises(args.promises); err != nil {
 		return err
 	}
@@ -237,7 +248,7 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return err
 	}
 	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
-		if err := a.keepState(ctx, args.state, state, *trust, name); err != nil {
+		if err := a.keepState(ctx, args.state, state, *trust, report, name); err != nil {
 			return err
 		}
 	}
@@ -264,6 +275,7 @@ func replayPath(ctx context.Context, name string, trust *audit.Trust, o audit.Op
 
 func (a *app) auditTrustInitCommand() *cobra.Command {
 	var out, state string
+	var engines []string
 	cmd := &cobra.Command{
 		Use:   "init URL URL...",
 		Short: "Make a trust file of keys that at least two sources tell alike",
@@ -272,26 +284,27 @@ func (a *app) auditTrustInitCommand() *cobra.Command {
 A source is the server itself or a mirror of its keys that somebody else runs. Two
 addresses of one machine are one source; that is for you to see to. The state of an
 earlier replay needs no second source: what it holds was believed before.`,
-		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml
+		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml --engine engine.wasm
   assay audit trust init --state assay.state --out trust.yaml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case state != "" && len(args) > 0:
-				return errors.New("want URLs, or --state")
+			case state != "" && len(args)+len(engines) > 0:
+				return errors.New("want URLs, or --state alone")
 			case state != "":
 				return a.auditTrustOfState(state, out)
 			case len(args) < 2:
 				return errors.New("want at least two URLs, or --state FILE")
 			}
-			return a.auditTrustInit(c.Context(), args, out)
+			return a.auditTrustInit(c.Context(), args, engines, out)
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "state `FILE` of an earlier audit replay")
+	cmd.Flags().StringArrayVar(&engines, "engine", nil, "`FILE` of an engine module that you vouch for, because you built it; may be repeated")
 	cmd.Flags().StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
 	return cmd
 }
 
-func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) error {
+func (a *app) auditTrustInit(ctx context.Context, urls, engines []string, out string) error {
 	var told []audit.Told
 	for _, url := range urls {
 		c, err := client.New(client.Config{URL: url})
@@ -302,11 +315,18 @@ func (a *app) auditTrustInit(ctx context.Context, urls []string, out string) err
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Origin(), err)
 		}
-		told = append(told, audit.Told{By: c.Origin(), Keyset: keys})
+		told = append(told, audit.Told{By: c.Origin(), Keyset: keys.Current()})
 	}
 	trust, err := audit.TrustFrom(told...)
 	if err != nil {
 		return err
+	}
+	for _, name := range engines {
+		data, err := inputs.File(name, module.MaxModule)
+		if err != nil {
+			return err
+		}
+		trust.Engines = append(trust.Engines, canon.Sum(data))
 	}
 	var text bytes.Buffer
 	fmt.Fprintln(&text, "# Keys that these sources told alike:")

@@ -10,6 +10,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/verifier/module"
 )
 
 // openLogFile opens an exported log: a plain file, or a folder.
@@ -47,10 +48,14 @@ func readTrust(name string) (*audit.Trust, error) {
 // exported is an exported log, open.
 type exported struct {
 	ledger.Source
-	file *os.File
+	file    *os.File
+	engines *module.Runner // runs those that the log holds
 }
 
-func (e exported) Close() error { return e.file.Close() }
+func (e exported) Close() error {
+	e.engines.Close()
+	return e.file.Close()
+}
 
 // openLog opens an exported log. A file that is none is a fault that was found, and no failure of the command.
 func (a *app) openLog(name string) (exported, error) {
@@ -62,13 +67,13 @@ func (a *app) openLog(name string) (exported, error) {
 		return exported{}, err
 	}
 	if info.IsDir() {
-		return exported{audit.Directory(os.DirFS(name)), f}, nil
+		return exported{audit.Directory(os.DirFS(name)), f, module.NewRunner(module.Limits{})}, nil
 	}
 	src, err := audit.Open(f, info.Size())
 	if err != nil {
 		return exported{}, errors.Join(a.fault(err), f.Close())
 	}
-	return exported{src, f}, nil
+	return exported{src, f, module.NewRunner(module.Limits{})}, nil
 }
 
 // fault tells a fault of a log and returns the exit code for it; another error stays.
@@ -91,7 +96,7 @@ func (a *app) readLog(ctx context.Context, name, trustFile string) (*audit.Readi
 	if err != nil {
 		return nil, exported{}, err
 	}
-	g, err := audit.ReadLog(ctx, log.Source, trust, audit.Options{Progress: a.progress()})
+	g, err := audit.ReadLog(ctx, log.Source, trust, audit.Options{Progress: a.progress(), Engines: log.engines})
 	if err != nil {
 		return nil, exported{}, errors.Join(err, log.Close())
 	}

@@ -121,7 +121,7 @@ func (a *app) auditPaper(ctx context.Context, name string, args paperArgs) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	paper, page, err := audit.MakePaper(ctx, log.Source, trust, audit.Options{Workers: args.workers, Promises: promises, Progress: a.progress()}, o)
+	paper, page, err := audit.MakePaper(ctx, log.Source, trust, audit.Options{Workers: args.workers, Promises: promises, Progress: a.progress(), Engines: log.engines}, o)
 	if err != nil {
 		return err
 	}

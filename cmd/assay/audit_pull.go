@@ -75,11 +75,9 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 			p.From = nearest{near: earlier, far: src}
 		}
 	}
-	key, err := a.pullKey(ctx, args.trust, p, keys)
-	if err != nil {
+	if p.Logs, err = a.pullKeys(ctx, args.trust, p, keys); err != nil {
 		return err
 	}
-	p.Logs = []string{key}
 	pulled, err := p.Run(ctx)
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {
@@ -94,7 +92,7 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 	fmt.Fprintf(a.stdout, "pulled      %s, size %d, root %s\n", audit.Printable(c.Origin), c.Size, c.Root)
 	fmt.Fprintf(a.stdout, "new         %d entries, %d tiles, %d blobs\n", c.Size-pulled.From, pulled.Tiles, pulled.Blobs)
 	if pulled.Refused > 0 {
-		fmt.Fprintf(a.stdout, "withheld    %d openings and blobs, first %s: %s\n", pulled.Refused, pulled.Withheld[0], audit.Printable(pulled.Why.Error()))
+		fmt.Fprintf(a.stdout, "withheld    %d openings and blobs; one of them: %s\n", pulled.Refused, audit.Printable(pulled.Why.Error()))
 		if file != "" {
 			return withHint(fmt.Errorf("%s: not written, since an export is whole or nothing", file), "pull into a folder, or log in with a token that may read blobs: assay login URL; what was fetched is kept in %s", dir)
 		}
@@ -110,7 +108,7 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 }
 
 // pullSource returns the source of a pull, and a question for its keys if it can be asked.
-func (a *app) pullSource(from string) (ledger.Source, func(context.Context) (ledger.Keyset, error), error) {
+func (a *app) pullSource(from string) (ledger.Source, func(context.Context) (ledger.KeyHistory, error), error) {
 	if !strings.Contains(from, "://") {
 		if info, err := os.Stat(from); err != nil || !info.IsDir() {
 			return nil, nil, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
@@ -175,25 +173,33 @@ func (n nearest) Around(ctx context.Context, index int64) (before, after []byte,
 	return keeper.Around(ctx, index)
 }
 
-// pullKey returns the log's key: of the trust file, of the earlier pull, or what the source says.
-func (a *app) pullKey(ctx context.Context, trustFile string, p client.Pull, keys func(context.Context) (ledger.Keyset, error)) (string, error) {
+// pullKeys returns the log's keys: those that the trust file leads to, of the earlier pull, or what the source says. A
+// source that cannot be asked for its keysets has changed its log key unnoticed: then a newer trust file is needed.
+func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, ask func(context.Context) (ledger.KeyHistory, error)) ([]string, error) {
 	trust, err := readTrust(trustFile)
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	now := canon.At(a.now())
+	if ask != nil {
+		keys, err := ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if trust != nil && !keys.Has(trust.Keyset) {
+			return nil, fmt.Errorf("%s: the source's keys do not lead from, or to, those of this trust file", trustFile)
+		}
+		return keys.Current().LogVKeys(now), nil
 	}
 	if trust != nil {
-		return trust.Log, nil
+		return trust.Keyset.LogVKeys(max(now, trust.Keyset.Made)), nil
 	}
-	if k, err := audit.FirstKeyset(ctx, p.Have); err == nil {
-		return k.Log, nil
-	}
-	if keys != nil {
-		k, err := keys(ctx)
-		return k.Log, err
-	}
-	k, err := audit.FirstKeyset(ctx, p.From)
+	k, err := audit.FirstKeyset(ctx, p.Have)
 	if err != nil {
-		return "", withHint(fmt.Errorf("no key of this log: %w", err), "name a trust file: --trust FILE")
+		k, err = audit.FirstKeyset(ctx, p.From)
 	}
-	return k.Log, nil
+	if err != nil {
+		return nil, withHint(fmt.Errorf("no key of this log: %w", err), "name a trust file: --trust FILE")
+	}
+	return k.LogVKeys(k.Made), nil
 }

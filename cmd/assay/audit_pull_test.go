@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
@@ -74,7 +76,7 @@ func newLogServer(t *testing.T, dir, name string) *logServer {
 	l.dir.Store(dir)
 	l.left.Store(-1)
 	var err error
-	if l.keyset, err = canon.Marshal(testKeyset(t, name)); err != nil {
+	if l.keyset, err = json.Marshal(client.Keysets{Keysets: []ledger.Envelope{sealedKeyset(t, name)}}); err != nil {
 		t.Fatal(err)
 	}
 	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(t, w, r) }))

@@ -41,13 +41,13 @@ func readState(name string, trust *audit.Trust) (audit.State, error) {
 }
 
 // keepState follows a log that was replayed and found equal, and writes down what is believed now.
-func (a *app) keepState(ctx context.Context, name string, s audit.State, trust audit.Trust, log string) (err error) {
+func (a *app) keepState(ctx context.Context, name string, s audit.State, trust audit.Trust, found audit.Report, log string) (err error) {
 	src, err := a.openLog(log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	next, err := audit.Continue(ctx, s, trust, src.Source)
+	next, err := audit.Continue(ctx, s, trust, found, src.Source)
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {
 		write := func(name string, data []byte) error {

@@ -70,7 +70,7 @@ func TestAuditState(t *testing.T) {
 	// The trust of the earlier run, as a file.
 	run(0, "", "", "audit", "trust", "init", "--state", at("state"), "--out", at("again.yaml"))
 	run(0, "trust       anchored", "", "audit", "replay", at("two.tar"), "--trust", at("again.yaml"))
-	run(2, "", "want URLs, or --state", "audit", "trust", "init", "https://one.example", "--state", at("state"))
+	run(2, "", "want URLs, or --state alone", "audit", "trust", "init", "https://one.example", "--state", at("state"))
 	if err := os.WriteFile(at("bad"), []byte(strings.Replace(string(believed), "audit-state/v1", "audit-state/v9", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}

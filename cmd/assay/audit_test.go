@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -33,27 +35,46 @@ func (k testKey) Sign(message []byte) ([]byte, error) {
 	return k.PrivateKey.Sign(nil, message, crypto.Hash(0))
 }
 
+// keysetOf returns the keyset of a name.
+func keysetOf(name string) (ledger.Keyset, error) {
+	k := ledger.Keyset{Type: ledger.KeysetType, Origin: "log.example", Made: canon.At(minted)}
+	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
+		spki, err := x509.MarshalPKIXPublicKey(newTestKey(name + " " + use).Public())
+		if err != nil {
+			return k, err
+		}
+		k.Keys = append(k.Keys, ledger.Key{Use: use, SPKI: spki, From: k.Made})
+	}
+	return k, nil
+}
+
+// sealKeyset returns the envelope of a keyset, signed by the keys of a name.
+func sealKeyset(k ledger.Keyset, name string) (ledger.Envelope, error) {
+	return ledger.SealKeyset(k, newTestKey(name+" log"), newTestKey(name+" result"), newTestKey(name+" promise"))
+}
+
 func testKeyset(t *testing.T, name string) ledger.Keyset {
 	t.Helper()
-	vkey, err := ledger.LogVKey("log.example", newTestKey(name+" log").Public().(ed25519.PublicKey))
+	k, err := keysetOf(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := ledger.Keyset{Type: ledger.KeysetType, Log: vkey}
-	for _, use := range []string{ledger.UseResult, ledger.UsePromise} {
-		spki, err := x509.MarshalPKIXPublicKey(newTestKey(name + " " + use).Public())
-		if err != nil {
-			t.Fatal(err)
-		}
-		k.Keys = append(k.Keys, ledger.Key{Use: use, SPKI: spki})
-	}
 	return k
+}
+
+func sealedKeyset(t *testing.T, name string) ledger.Envelope {
+	t.Helper()
+	env, err := sealKeyset(testKeyset(t, name), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
 }
 
 // serveKeys serves a keyset as a server or a mirror does, and returns its URL.
 func serveKeys(t *testing.T, name string) string {
 	t.Helper()
-	data, err := canon.Marshal(testKeyset(t, name))
+	data, err := json.Marshal(client.Keysets{Keysets: []ledger.Envelope{sealedKeyset(t, name)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +102,7 @@ func writeLog(t *testing.T, dir, name string) ledger.Envelope {
 	store, err := server.OpenStore(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), bytes.NewReader(make([]byte, 1<<10)))
 	must(err)
 	defer store.Close()
-	keyset, err := canon.Marshal(testKeyset(t, name))
+	keyset, err := canon.Marshal(sealedKeyset(t, name))
 	must(err)
 	rules, _ := policy.Builtin("genuine")
 	var promise ledger.Promise
@@ -141,7 +162,7 @@ func TestAudit(t *testing.T) {
 		{"trust", []string{"audit", "trust", "init", one, two, "--out", at("trust.yaml")}, 0, "", ""},
 		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "want at least two URLs"},
 		{"trust of one source twice", []string{"audit", "trust", "init", one, one + "/"}, 2, "", "is named twice"},
-		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: log key of " + one},
+		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: " + one + " has the log key"},
 		{"trust in a forger", []string{"audit", "trust", "init", forger, serveKeys(t, "forger"), "--out", at("forger.yaml")}, 0, "", ""},
 		{"replay", []string{"audit", "replay", at("log.tar"), "--trust", at("trust.yaml")}, 0, "\nreplayed 0 of 0, 0 differ\n", ""},
 		{"replay without trust", []string{"audit", "replay", at("log.tar")}, 3, "\nreplayed 0 of 0, 0 differ\n", "hint: to know whose log this is"},

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/x509"
 	"errors"
 	"os"
 	"path/filepath"
@@ -130,24 +128,18 @@ func writeVerdictsTo(ctx context.Context, database, dir, vectorsDir string) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	keyset := ledger.Keyset{Type: ledger.KeysetType}
-	if keyset.Log, err = ledger.LogVKey("log.example", newTestKey("honest log").Public().(ed25519.PublicKey)); err != nil {
+	keyset, err := keysetOf("honest")
+	if err != nil {
 		return err
 	}
-	var resultKey []byte
-	for _, use := range []string{ledger.UseResult, ledger.UsePromise} {
-		spki, err := x509.MarshalPKIXPublicKey(newTestKey("honest " + use).Public())
-		if err != nil {
-			return err
-		}
-		keyset.Keys = append(keyset.Keys, ledger.Key{Use: use, SPKI: spki})
-		if use == ledger.UseResult {
-			resultKey = spki
-		}
+	sealed, err := sealKeyset(keyset, "honest")
+	if err != nil {
+		return err
 	}
+	resultKey := keyset.Of(ledger.UseResult)[0].SPKI
 	if err := store.Tx(ctx, func(tx *server.Tx) error {
 		l := &verdictLog{tx: tx, ctx: ctx, at: canon.At(minted), logged: map[canon.Digest]bool{}}
-		if _, err := l.append(ledger.KindKeyset, ledger.StreamServer, keyset); err != nil {
+		if _, err := l.append(ledger.KindKeyset, ledger.StreamServer, sealed); err != nil {
 			return err
 		}
 		challenge := func(node string) attest.Challenge {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -53,7 +54,7 @@ that checkpoint, the newest first. It is kept if it is there, and withheld if
 it is not though publish-by has passed: by the time of the cosignatures if you ask
 witnesses, else by this machine's clock and only at a URL, for a mirror on this
 machine may be an old one. Until then it is not due. Promise keys come with --trust,
-which also names the log's key.
+which also names the log's key; from it, the server's keysets are followed to newer ones.
 
 Exit codes: 0 it passes, 1 the log shows two histories (both notes stay in the state
 folder, as proof), a promise was withheld or is none of this log, 2 usage or could
@@ -74,7 +75,11 @@ not run, 3 too few witnesses have seen this checkpoint, or a promise is not due.
 }
 
 func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error {
-	keys, err := args.keys()
+	src, asked, err := logAt(at)
+	if err != nil {
+		return err
+	}
+	keys, err := args.keys(ctx, asked)
 	if err != nil {
 		return err
 	}
@@ -82,20 +87,13 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	if err != nil {
 		return err
 	}
-	if _, _, err := ledger.ParseLogVKey(args.key); err != nil {
-		return withHint(err, "`assay serve` prints the key of its log; get it from somebody whom you trust, with --log-key")
-	}
-	f := ledger.Follower{Logs: []string{args.key}}
+	f := ledger.Follower{Logs: keys.logs}
 	if args.witnesses != "" {
 		if f.Witnesses, err = inputs.WitnessPolicy(args.witnesses); err != nil {
 			return err
 		}
 	}
-	src, local, err := logAt(at)
-	if err != nil {
-		return err
-	}
-	state, err := a.dataFolder(args.state, filepath.Join("assay-logs", canon.Sum([]byte(args.key)).Short()))
+	state, err := a.dataFolder(args.state, filepath.Join("assay-logs", canon.Sum([]byte(keys.of)).Short()))
 	if err != nil {
 		return err
 	}
@@ -126,21 +124,49 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	if got.Until != 0 {
 		fmt.Fprintf(a.stdout, "cosigned     from %s until %s\n", got.From, got.Until)
 	}
-	return a.checkPromises(ctx, src, local, got, promises)
+	return a.checkPromises(ctx, src, asked == nil, got, promises)
 }
 
-// keys returns the keys of a trust file, and takes the log's from it.
-func (l *logCheckArgs) keys() (keys []ledger.Key, err error) {
+// believedKeys are whom a check believes.
+type believedKeys struct {
+	of      string         // what the log is known by: its verifier key, or with a trust file its origin
+	origin  string         // of the log
+	logs    []string       // verifier keys, of which one has to have signed
+	signers ledger.Signers // of promises; nil: none are known
+}
+
+// keys returns the key of the command line, or the keys that a trust file leads to: those that took their place since, if
+// the server can be asked for its keysets, else the file's own.
+func (l *logCheckArgs) keys(ctx context.Context, asked *client.Client) (believedKeys, error) {
 	if l.trust == "" {
-		return nil, nil
+		origin, _, err := ledger.ParseLogVKey(l.key)
+		if err != nil {
+			return believedKeys{}, withHint(err, "`assay serve` prints the key of its log; get it from somebody whom you trust, with --log-key")
+		}
+		return believedKeys{of: l.key, origin: origin, logs: []string{l.key}}, nil
 	}
-	data, err := inputs.File(l.trust, maxTrustFile)
+	t, err := readTrust(l.trust)
 	if err != nil {
-		return nil, err
+		return believedKeys{}, err
 	}
-	t, err := audit.ParseTrust(l.trust, data)
-	l.key = t.Log
-	return t.Keys, err
+	k := believedKeys{of: t.Keyset.Origin, origin: t.Keyset.Origin, signers: t.Keyset}
+	k.logs = t.Keyset.LogVKeys(t.Keyset.Made)
+	if asked == nil {
+		return k, nil
+	}
+	history, err := asked.Keys(ctx)
+	if p := client.AsProblem(err); p != nil && p.Status == http.StatusNotFound { // a mirror of the log alone
+		return k, nil
+	}
+	switch {
+	case err != nil:
+		return k, err
+	case !history.Has(t.Keyset):
+		return k, fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
+	}
+	current := history.Current()
+	k.logs, k.signers = current.LogVKeys(current.Made), history
+	return k, nil
 }
 
 // heldPromise is a promise of the command line.
@@ -151,14 +177,13 @@ type heldPromise struct {
 }
 
 // open reads the promises.
-func (l *logCheckArgs) open(keys []ledger.Key) (out []heldPromise, err error) {
+func (l *logCheckArgs) open(keys believedKeys) (out []heldPromise, err error) {
 	if len(l.promises) > audit.MaxPromises {
 		return nil, fmt.Errorf("%d promises, at most %d", len(l.promises), audit.MaxPromises)
 	}
-	if len(l.promises) > 0 && len(keys) == 0 {
+	if len(l.promises) > 0 && keys.signers == nil {
 		return nil, withHint(errors.New("promises are checked with the keys of a trust file"), "assay audit trust init URL URL, then --trust")
 	}
-	origin, _, _ := ledger.ParseLogVKey(l.key)
 	for _, file := range l.promises {
 		data, err := inputs.File(file, ledger.MaxEnvelope)
 		if err != nil {
@@ -167,9 +192,9 @@ func (l *logCheckArgs) open(keys []ledger.Key) (out []heldPromise, err error) {
 		h := heldPromise{file: file}
 		env, err := ledger.ParseEnvelope(bytes.TrimSuffix(data, []byte("\n")))
 		if err == nil {
-			h.Promise, err = ledger.OpenPromiseOf(env, keys)
+			h.Promise, err = ledger.OpenPromise(env, keys.signers)
 		}
-		if err == nil && h.Origin != origin {
+		if err == nil && h.Origin != keys.origin {
 			err = fmt.Errorf("made by the log %q", h.Origin)
 		}
 		h.refused = err
@@ -178,16 +203,16 @@ func (l *logCheckArgs) open(keys []ledger.Key) (out []heldPromise, err error) {
 	return out, nil
 }
 
-// logAt returns the log at a URL, or in a folder of this machine.
-func logAt(at string) (src ledger.Source, local bool, err error) {
+// logAt returns the log at a URL, and who can be asked there, or the log in a folder of this machine.
+func logAt(at string) (ledger.Source, *client.Client, error) {
 	if info, err := os.Stat(at); err == nil && info.IsDir() {
-		return audit.Directory(os.DirFS(at)), true, nil
+		return audit.Directory(os.DirFS(at)), nil, nil
 	}
 	c, err := client.New(client.Config{URL: at})
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	return c.Mirror(), false, nil
+	return c.Mirror(), c, nil
 }
 
 // checkPromises looks for the entries of promises among the leaves of a checkpoint, and says what became of each.

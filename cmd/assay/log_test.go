@@ -105,6 +105,10 @@ func TestLogCheck(t *testing.T) {
 // TestLogCheckPromises: what became of promises, by the clock of who asks or by cosignatures.
 func TestLogCheckPromises(t *testing.T) {
 	keys := testKeyset(t, "promises")
+	keys.Made -= 24 * 3600 // promises are older than the checkpoint
+	for i := range keys.Keys {
+		keys.Keys[i].From = keys.Made
+	}
 	signer, err := ledger.LogSigner("log.example", newTestKey("promises log").PrivateKey)
 	must(t, err)
 	witness := newTestKey("promises witness")
@@ -113,7 +117,7 @@ func TestLogCheckPromises(t *testing.T) {
 	dir := t.TempDir()
 	mirror, policy, trust := filepath.Join(dir, "mirror"), filepath.Join(dir, "policy"), filepath.Join(dir, "trust.yaml")
 	must(t, os.WriteFile(policy, []byte("witness w "+wkey+"\nquorum w\n"), 0o600))
-	must(t, os.WriteFile(trust, audit.Trust{Type: audit.TrustType, Log: keys.Log, Keys: keys.Keys}.Marshal(), 0o600))
+	must(t, os.WriteFile(trust, audit.Trust{Type: audit.TrustType, Keyset: keys}.Marshal(), 0o600))
 	entry := ledger.Entry{Type: ledger.EntryType, Kind: ledger.KindEvidence, Stream: "node:n", Time: canon.At(minted), Body: canon.Sum(nil), Refs: []canon.Digest{}}
 	promise := func(name string, of byte, use string, age canon.Time, change func(*ledger.Promise)) string {
 		e := entry
@@ -172,7 +176,7 @@ func TestLogCheckPromises(t *testing.T) {
 		{"withheld, by cosignature", mirror, minute, []string{lost}, exitReject, "cosigned at "},
 		{"not due, by cosignature", mirror, minute, []string{due}, exitUndecided, "the checkpoint was cosigned at "},
 		{"of another log", server.URL, 0, []string{foreign, there}, exitReject, "refused: " + foreign + ": made by the log \"log.other\""},
-		{"not by the promise key", server.URL, 0, []string{forged}, exitReject, "refused: " + forged + ": promise: not signed by the promise key"},
+		{"not by the promise key", server.URL, 0, []string{forged}, exitReject, "refused: " + forged + ": promise: not signed by a promise key"},
 		{"a worse one before one that is not due", server.URL, 0, []string{lost, due}, exitReject, "open: " + due},
 		{"no promise at all", server.URL, 0, []string{policy}, exitReject, "refused: " + policy + ": envelope"},
 	} {
@@ -191,7 +195,7 @@ func TestLogCheckPromises(t *testing.T) {
 			}
 		})
 	}
-	if _, stderr, code := command(t, "log", "check", server.URL, "--log-key", keys.Log, "--promise", there); code != exitUsage || !strings.Contains(stderr, "keys of a trust file") {
+	if _, stderr, code := command(t, "log", "check", server.URL, "--log-key", keys.LogVKeys(keys.Made)[0], "--promise", there); code != exitUsage || !strings.Contains(stderr, "keys of a trust file") {
 		t.Errorf("promises without keys: %d %s", code, stderr)
 	}
 	// A tile that was altered is no reason to accuse the log.

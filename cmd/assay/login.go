@@ -59,7 +59,7 @@ func (a *app) login(ctx context.Context, url string) error {
 		return err
 	}
 	if _, err := c.Nodes(ctx, ""); err != nil {
-		return withHint(err, "`assay serve` prints its admin token at the first start, and another with --renew-admin-token")
+		return withHint(err, "`assay serve` prints its admin token at the first start, and another with --renew admin-token")
 	}
 	path, err := a.contextPath()
 	if err != nil {

@@ -28,7 +28,7 @@ func TestImageReplacesImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("modules/modules.builtin", []byte("kernel/"+strings.Join(image.GuestModules(), ".ko\nkernel/")+".ko\n"))
-	pins, err := canon.Marshal(agent.Pins{Type: agent.PinsType, Origin: testChallenge().Origin, ResultKey: testChallenge().ResultKey})
+	pins, err := canon.Marshal(agent.Pins{Type: agent.PinsType, Origin: testChallenge().Origin, Keyset: testKeyset(t, "verifier")})
 	if err != nil {
 		t.Fatal(err)
 	}

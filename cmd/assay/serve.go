@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
 
@@ -21,10 +23,16 @@ func (a *app) serveCommand() *cobra.Command {
 
 Everything is embedded: the database is a file in the data folder, beside the keys.
 The first start prints an admin token, once. It ends on an interrupt, after the
-requests that it has begun.`,
+requests that it has begun.
+
+Any number of processes may share one PostgreSQL database and one set of keys. Each
+has the roles that --role names, by default all: api answers requests, publish signs
+the log, clock appraises. Of the last two, one process at a time has its turn; when it
+dies, another takes over.`,
 		Example: `  assay serve
   assay serve --data /var/lib/assay --listen 0.0.0.0:8443 --origin https://assay.example \
-    --tls-cert cert.pem --tls-key key.pem --reference guests.yaml --collateral amd/`,
+    --tls cert.pem --tls key.pem --reference guests.yaml --collateral amd/
+  assay serve --database postgres://assay@db/assay --role publish,clock --origin https://assay.example --mirror /srv/log`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), s) },
 	}
@@ -37,17 +45,18 @@ requests that it has begun.`,
 	fl.StringVar(&s.Roots, "roots", "", "`FOLDER` of root files that replaces the vendors' pinned roots")
 	fl.StringArrayVar(&s.References, "reference", nil, "`FILE` of reference values (assay/references/v1)")
 	fl.StringVar(&s.Collateral, "collateral", "", "`FOLDER` of revocation lists, deny lists and certificates")
-	fl.BoolVar(&s.FetchCollateral, "fetch-collateral", false, "ask vendors for what judging evidence lacks")
-	fl.StringArrayVar(&s.CollateralURLs, "base-url", nil, "`SERVICE=URL` to ask instead of a vendor's service: "+serviceNames()+"; may be repeated")
+	fl.StringArrayVar(&s.Fetch, "fetch", nil, "`WHERE` to ask for what judging evidence lacks: vendors, or SERVICE=URL for one service at another address ("+serviceNames()+"); may be repeated")
+	fl.StringVar(&s.Engine, "engine", "", "`FILE` of the WASI module of this build's rules, which the log keeps and every result names")
 	fl.StringArrayVar(&s.DenyListKeys, "deny-list-key", nil, "PEM `FILE` of a public key whose deny lists are believed")
 	fl.StringVar(&s.LogName, "log-name", "", "`NAME` of the log, fixed at the first start (default: HOST[:PORT]/log)")
 	fl.StringVar(&s.Witnesses, "witnesses", "", "witness policy `FILE` (C2SP tlog-policy): nothing is published without its quorum (default: no witnesses)")
 	fl.DurationVar(&s.Interval, "interval", server.DefaultInterval, "time between two checkpoints")
-	fl.StringVar(&s.TLSCertificate, "tls-cert", "", "PEM `FILE` of the certificate and its chain")
-	fl.StringVar(&s.TLSKey, "tls-key", "", "PEM `FILE` of its key")
+	fl.StringArrayVar(&s.TLS, "tls", nil, "PEM `FILE` of the certificate and its chain, then again for its key; one file may hold both")
 	fl.StringVar(&s.MetricsListen, "metrics", "", "`HOST:PORT` that serves Prometheus metrics to whoever can reach it (default: none)")
-	fl.BoolVar(&s.RotateEARKey, "rotate-ear-key", false, "sign attestation results with a new key; the old one stays published while results of it are valid")
-	fl.BoolVar(&s.RenewAdminToken, "renew-admin-token", false, "end all admin tokens and print another")
+	fl.StringArrayVar(&s.Keys, "keys", nil, "`PLACE` of private keys: a folder (default: keys in the data folder), or USE=pkcs11:URI, where new keys of a use are made; may be repeated")
+	fl.StringSliceVar(&s.Renew, "renew", nil, "`WHAT` to renew at this start: admin-token, ear, log, result, promise (help: assay keys)")
+	fl.StringSliceVar(&s.Roles, "role", server.Roles(), "`ROLE` of this process, of those that share a database: api, publish, clock; may be repeated")
+	fl.StringVar(&s.Mirror, "mirror", "", "`FOLDER` that checkpoints and tiles of the log are written to as static files (default: none)")
 	return cmd
 }
 
@@ -58,7 +67,7 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	if settings.Data, err = a.dataFolder(settings.Data, "assay"); err != nil {
 		return err
 	}
-	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Log: a.logger()})
+	s, err := server.New(ctx, settings, server.Deps{Now: a.now, Random: rand.Reader, Getenv: a.getenv, Log: a.logger()})
 	if err != nil {
 		return err
 	}
@@ -68,7 +77,14 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	}
 	fmt.Fprintf(a.stdout, "url          %s\n", s.Origin())
 	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s)\n", s.Policy().Name, s.Policy().Digest.Short())
-	fmt.Fprintf(a.stdout, "log          %s\n", s.Keyset().Log)
+	keys := s.Keyset()
+	for i, vkey := range keys.LogVKeys(canon.At(a.now())) {
+		if i == 0 {
+			fmt.Fprintf(a.stdout, "log          %s\n", vkey)
+		} else {
+			fmt.Fprintf(a.stdout, "log too      %s, until %s\n", vkey, keys.Standing(ledger.UseLog, canon.At(a.now()))[i].Until)
+		}
+	}
 	if names := s.Witnesses(); len(names) > 0 {
 		fmt.Fprintf(a.stdout, "witnesses    %s\n", strings.Join(names, ", "))
 	}

@@ -21,6 +21,7 @@ import (
 type operator struct {
 	t      *testing.T
 	config string
+	env    map[string]string // beside it; may be nil
 }
 
 func (o operator) run(stdin string, args ...string) (stdout, stderr string, code int) {
@@ -31,7 +32,10 @@ func (o operator) run(stdin string, args ...string) (stdout, stderr string, code
 }
 
 func (o operator) getenv(name string) string {
-	return map[string]string{"ASSAY_CONFIG": o.config}[name]
+	if name == "ASSAY_CONFIG" {
+		return o.config
+	}
+	return o.env[name]
 }
 
 // serving is `assay serve` under way.
@@ -65,12 +69,13 @@ func (o operator) serve(last string, args ...string) serving {
 	if s.facts[last] == "" {
 		o.t.Fatalf("assay serve ended with %d after %q", <-code, s.lines)
 	}
+	go io.Copy(io.Discard, out) // what it prints later
 	s.stop = func() int { cancel(); return <-code }
 	return s
 }
 
 func TestServe(t *testing.T) {
-	o := operator{t, filepath.Join(t.TempDir(), "context.json")}
+	o := operator{t: t, config: filepath.Join(t.TempDir(), "context.json")}
 	data, roots := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	for _, f := range mint.NewAMD(sevsnp.Milan).Roots() {
 		if err := os.WriteFile(filepath.Join(roots, f.Name), f.Data, 0o600); err != nil {
@@ -135,7 +140,7 @@ func TestServe(t *testing.T) {
 	if code := again.stop(); code != exitAccept {
 		t.Errorf("second serve ended with %d, want 0", code)
 	}
-	renewed := o.serve("admin token", "--data", data, "--renew-admin-token")
+	renewed := o.serve("admin token", "--data", data, "--renew", "admin-token")
 	if got := renewed.facts["admin token"]; got == "" || got == token {
 		t.Errorf("renewed admin token %q", got)
 	}
@@ -144,7 +149,7 @@ func TestServe(t *testing.T) {
 
 // TestServeMetrics: metrics and the keys of attestation results are where the command says, and a rotation adds a key.
 func TestServeMetrics(t *testing.T) {
-	o := operator{t, filepath.Join(t.TempDir(), "context.json")}
+	o := operator{t: t, config: filepath.Join(t.TempDir(), "context.json")}
 	get := func(url string) string {
 		t.Helper()
 		resp, err := http.Get(url)
@@ -165,7 +170,7 @@ func TestServeMetrics(t *testing.T) {
 	}
 	before := get(s.facts["url"] + client.JWKSPath)
 	s.stop()
-	s = o.serve("log", "--data", data, "--rotate-ear-key")
+	s = o.serve("log", "--data", data, "--renew", "ear")
 	if after := get(s.facts["url"] + client.JWKSPath); strings.Count(before, `"kid"`) != 1 || strings.Count(after, `"kid"`) != 2 {
 		t.Errorf("keys before %s, after %s: want one, then two", before, after)
 	}
@@ -176,7 +181,7 @@ func TestServeMetrics(t *testing.T) {
 }
 
 func TestServeRefuses(t *testing.T) {
-	o := operator{t, filepath.Join(t.TempDir(), "context.json")}
+	o := operator{t: t, config: filepath.Join(t.TempDir(), "context.json")}
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -185,6 +190,7 @@ func TestServeRefuses(t *testing.T) {
 		{"no data folder", nil, "no data folder"},
 		{"plain http elsewhere", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--origin", "http://assay.test"}, "plain http"},
 		{"unknown policy", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--policy", "lenient"}, "lenient"},
+		{"a role that is none", []string{"--data", t.TempDir(), "--listen", "127.0.0.1:0", "--role", "api,judge"}, `role "judge" is none of`},
 		{"argument", []string{"now"}, "unknown command"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -49,7 +49,7 @@ and start the witness again to watch others.`,
 			if err != nil {
 				return err
 			}
-			vkey, err := server.InitWitness(folder, args[0], logs, rand.Reader)
+			vkey, err := server.InitWitness(folder, args[0], logs, server.Deps{Random: rand.Reader, Getenv: a.getenv})
 			if err != nil {
 				return err
 			}

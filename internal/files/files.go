@@ -3,6 +3,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,4 +31,13 @@ func Prefix(name string, limit int) ([]byte, error) {
 		return nil, err // names the file
 	}
 	return data, nil
+}
+
+// SyncFolder returns when the disk has the names of a folder: what was made, renamed or removed in it.
+func SyncFolder(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -25,9 +25,5 @@ func Replace(name string, data []byte) (err error) {
 	if err = os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return SyncFolder(filepath.Dir(name))
 }

@@ -5,7 +5,8 @@
 //	postgres://USER@HOST/NAME?OPTIONS    any number of processes on one server
 //
 // One SQL text serves both: placeholders $1, $2; types BIGINT, TEXT, BYTEA; ON CONFLICT and RETURNING. What differs is
-// here: [DB.ForUpdate], the collation of a migration, and the errors, which [DB.Tx] maps to [ErrExists] and [ErrCheck].
+// here: [DB.ForUpdate], [DB.Now], the collation of a migration, and the errors, which [DB.Tx] maps to [ErrExists],
+// [ErrCheck] and [ErrUnavailable].
 // Avoid || on byte strings, which SQLite turns into text, and instants as anything but BIGINT.
 //
 // A committed transaction survives the death of the process and of the machine: SQLite runs in WAL mode with
@@ -15,8 +16,11 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,8 +28,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -36,6 +41,11 @@ var ErrExists = errors.New("already exists")
 // ErrCheck is returned for a row that a CHECK of its table refuses.
 var ErrCheck = errors.New("refused by a check of the table")
 
+// ErrUnavailable is returned where the database gives no answer, or has no room to write: it went away, is starting, has
+// too many connections, or its disk is full. Nothing of the transaction was done, unless it was lost in the commit, of
+// which nobody can know: who repeats it has to find out.
+var ErrUnavailable = errors.New("the database is not available")
+
 const (
 	maxConnections = 16              // to PostgreSQL
 	cacheKiB       = 64 << 10        // of the writing connection to a SQLite file
@@ -43,6 +53,7 @@ const (
 	maxReaders     = 4               // of a SQLite file
 	busyTimeout    = 5 * time.Second // wait for another process that writes the same SQLite file
 	maxAttempts    = 8               // of one transaction
+	maxIdle        = "20s"           // in a transaction, before PostgreSQL ends it: a process that was stopped holds no locks for ever
 	firstPause     = 2 * time.Millisecond
 )
 
@@ -100,10 +111,14 @@ func open(databaseURL string) (*DB, error) {
 		read.SetMaxOpenConns(maxReaders)
 		return &DB{write: write, read: read, dir: filepath.Dir(path)}, nil
 	case strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://"):
-		both, err := sql.Open("pgx", databaseURL)
+		config, err := pgx.ParseConfig(databaseURL)
 		if err != nil {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
+		if name := "idle_in_transaction_session_timeout"; config.RuntimeParams[name] == "" {
+			config.RuntimeParams[name] = maxIdle
+		}
+		both := stdlib.OpenDB(*config)
 		both.SetMaxOpenConns(maxConnections)
 		both.SetMaxIdleConns(maxConnections)
 		return &DB{write: both, read: both, postgres: true}, nil
@@ -134,6 +149,55 @@ func (db *DB) ForUpdate() string {
 		return " FOR UPDATE"
 	}
 	return ""
+}
+
+// Shared reports whether processes on several machines may use the database at once. A SQLite file is one process's.
+func (db *DB) Shared() bool { return db.postgres }
+
+// Now returns the expression for the database's own clock, in ms since 1970: the one clock that all its processes share.
+// It runs on within a transaction.
+func (db *DB) Now() string {
+	if db.postgres {
+		return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+	}
+	return "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
+}
+
+// Tables returns the names of the tables that migrations made, in the order in which they did: a table comes after those
+// that it refers to.
+func (db *DB) Tables(ctx context.Context) ([]string, error) {
+	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name <> 'goose_db_version' ORDER BY rowid`
+	if db.postgres {
+		query = `SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace) AND relname <> 'goose_db_version' ORDER BY oid`
+	}
+	rows, err := db.read.QueryContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("list tables: %w", err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, fmt.Errorf("list tables: %w", err)
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// Snapshot runs f in a transaction that reads, and sees all of the database as it was at one instant.
+func (db *DB) Snapshot(ctx context.Context, f func(*sql.Tx) error) error {
+	var options *sql.TxOptions // of SQLite, each transaction is one
+	if db.postgres {
+		options = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	tx, err := db.read.BeginTx(ctx, options)
+	if err != nil {
+		return classify(fmt.Errorf("begin: %w", err))
+	}
+	defer tx.Rollback()
+	return classify(f(tx))
 }
 
 // Tx runs f in one transaction and commits, or rolls back if f returns an error. If the database asks for it (deadlock,
@@ -212,12 +276,34 @@ func again(err error) bool {
 func classify(err error) error {
 	lite, state := codes(err)
 	switch {
+	case errors.Is(err, ErrExists), errors.Is(err, ErrCheck), errors.Is(err, ErrUnavailable): // by a transaction within
 	case lite == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || lite == sqlite3.SQLITE_CONSTRAINT_UNIQUE || state == "23505":
 		return fmt.Errorf("%w: %w", ErrExists, err)
 	case lite == sqlite3.SQLITE_CONSTRAINT_CHECK || state == "23514":
 		return fmt.Errorf("%w: %w", ErrCheck, err)
+	case unavailable(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+// unavailable reports whether an error is of the connection or of the room to write, and not of what was asked.
+func unavailable(err error) bool {
+	lite, state := codes(err)
+	switch lite & 0xff {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return true
+	}
+	if state != "" {
+		// Class 08: connection; 53: no disk, memory or connections left; 57P: shut down, crashed or starting; 58: the system;
+		// 25P03: the transaction was idle for too long.
+		class := state[:2]
+		return class == "08" || class == "53" || class == "58" || strings.HasPrefix(state, "57P") || state == "25P03"
+	}
+	var refused *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &refused) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 
 // Values returns the VALUES list of an insert of several rows: ($1,$2),($3,$4).

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
@@ -210,4 +211,84 @@ func TestValues(t *testing.T) {
 	if got, want := sqldb.Values(2, 3), "($1,$2,$3),($4,$5,$6)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// TestUnavailable: a database that goes away in mid-transaction, or has no room left, says so, keeps nothing of the
+// transaction, and works again once it is back.
+func TestUnavailable(t *testing.T) {
+	insert := `INSERT INTO account(name, balance, raw) VALUES ($1, 1, $2)`
+	check := func(t *testing.T, db *sqldb.DB, failed error, repair func()) {
+		t.Helper()
+		if !errors.Is(failed, sqldb.ErrUnavailable) {
+			t.Errorf("%v, want %v", failed, sqldb.ErrUnavailable)
+		}
+		repair()
+		if err := db.Tx(t.Context(), exec(t.Context(), insert, "after", nil)); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := db.Reader().QueryRow(`SELECT count(*) FROM account`).Scan(&n); err != nil || n != 1 {
+			t.Errorf("%d rows, want the one of afterwards (%v)", n, err)
+		}
+	}
+	t.Run("postgres crashes", func(t *testing.T) {
+		s := pgtest.NewServer(t)
+		db := open(t, s.URL(), fstest.MapFS{"0001_account.sql": first})
+		failed := db.Tx(t.Context(), func(tx *sql.Tx) error {
+			if err := exec(t.Context(), insert, "before", nil)(tx); err != nil {
+				t.Fatal(err)
+			}
+			s.Crash(t)
+			return exec(t.Context(), insert, "while", nil)(tx)
+		})
+		if err := db.Tx(t.Context(), exec(t.Context(), insert, "down", nil)); !errors.Is(err, sqldb.ErrUnavailable) {
+			t.Errorf("while it is down: %v, want %v", err, sqldb.ErrUnavailable)
+		}
+		check(t, db, failed, func() { s.Start(t) })
+	})
+	t.Run("sqlite is full", func(t *testing.T) {
+		db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "full.db"), fstest.MapFS{"0001_account.sql": first})
+		limit := func(pages int) {
+			t.Helper()
+			if err := db.Tx(t.Context(), exec(t.Context(), fmt.Sprintf(`PRAGMA max_page_count = %d`, pages))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		limit(1) // as many as there are
+		failed := db.Tx(t.Context(), exec(t.Context(), insert, "before", make([]byte, 1<<20)))
+		check(t, db, failed, func() { limit(1 << 20) })
+	})
+	t.Run("a fault of the query is none of the database", func(t *testing.T) {
+		onBoth(t, func(t *testing.T, url string) {
+			db := open(t, url, fstest.MapFS{"0001_account.sql": first})
+			if err := db.Tx(t.Context(), exec(t.Context(), `INSERT INTO nowhere VALUES (1)`)); err == nil || errors.Is(err, sqldb.ErrUnavailable) {
+				t.Errorf("%v, want another error than %v", err, sqldb.ErrUnavailable)
+			}
+		})
+	})
+}
+
+// TestNow: the database's clock is that of this machine, in ms, and runs on within a transaction.
+func TestNow(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		db := open(t, url, fstest.MapFS{"0001_account.sql": first})
+		var before, after int64
+		began := time.Now()
+		if err := db.Tx(t.Context(), func(tx *sql.Tx) error {
+			if err := tx.QueryRow(`SELECT ` + db.Now()).Scan(&before); err != nil {
+				return err
+			}
+			for after = before; after == before; {
+				if err := tx.QueryRow(`SELECT ` + db.Now()).Scan(&after); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if before < began.UnixMilli()-1 || after > time.Now().UnixMilli()+1 {
+			t.Errorf("clock %d to %d, this machine's %d to %d", before, after, began.UnixMilli(), time.Now().UnixMilli())
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 type Config struct {
 	Store   *Store
 	Origins Origins // where services are asked instead of at their vendors; nil: at the vendors
+	Only    bool    // ask no service but those of Origins
 	Now     func() time.Time
 	Sleep   func(context.Context, time.Duration) error // returns early, with an error, when the context ends
 	TLS     *tls.Config                                // of requests; nil: the system's certificate authorities
@@ -28,6 +29,7 @@ type Config struct {
 type Fetcher struct {
 	store   *Store
 	origins Origins
+	only    bool
 	now     func() time.Time
 	sleep   func(context.Context, time.Duration) error
 	http    *http.Client
@@ -84,7 +86,7 @@ func (f *Failure) Passing() bool { return f.Code == Busy || f.Code == Unreachabl
 // NewFetcher returns a fetcher.
 func NewFetcher(c Config) *Fetcher {
 	return &Fetcher{
-		store: c.Store, origins: c.Origins, now: c.Now, sleep: c.Sleep, timeout: RequestTimeout,
+		store: c.Store, origins: c.Origins, only: c.Only, now: c.Now, sleep: c.Sleep, timeout: RequestTimeout,
 		http: &http.Client{
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.TLS, ForceAttemptHTTP2: true,
@@ -206,6 +208,12 @@ func (f *Fetcher) Get(ctx context.Context, subject string, need attest.Need) (It
 		return held, nil
 	}
 	r.patient = !ok
+	if f.only && f.origins[r.service] == "" {
+		if ok {
+			return held, nil
+		}
+		return Item{}, r.failed(NotAsked, 0, "no address of %s is set, and vendors are not to be asked", r.service)
+	}
 	got, failure := f.ask(ctx, subject, r)
 	if failure != nil && ok {
 		return held, nil

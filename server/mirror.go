@@ -1,0 +1,175 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/ledger"
+)
+
+// Mirror is a folder with the public part of a log as static files, for a web server or a CDN: `checkpoint` and `tile/…`
+// as C2SP tlog-tiles has them, and nothing else, so no entry and no blob.
+//
+// A checkpoint is put in place by one rename, after every tile of its tree is on the disk: whoever reads the checkpoint
+// first finds the tiles. Narrower forms of a tile go once the complete one is there, which readers then ask for instead
+// (tlog-tiles, "Partial Tiles"). Whoever dies on the way leaves a whole older log, which the next one goes on with.
+//
+// One process writes a folder. It needs no role: each process may have a mirror of its own.
+type Mirror struct {
+	dir    string
+	folder *os.File // locked while the mirror is open
+}
+
+const (
+	mirrorCheckpoint = "checkpoint"
+	mirrorUnfinished = ".unfinished-" // begins the name of a file that is not in its place yet
+)
+
+// OpenMirror opens a folder, and makes it if need be. A folder that another process has open is refused.
+func OpenMirror(dir string) (_ *Mirror, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("mirror: %w", err)
+	}
+	m := &Mirror{dir: dir}
+	if m.folder, err = os.Open(dir); err != nil {
+		return nil, fmt.Errorf("mirror: %w", err)
+	}
+	if err := syscall.Flock(int(m.folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("mirror: %s: another process writes it: %w", dir, err), m.Close())
+	}
+	left, err := filepath.Glob(filepath.Join(dir, mirrorUnfinished+"*"))
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(name))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mirror: %w", err), m.Close())
+	}
+	return m, nil
+}
+
+// Close lets another process open the folder.
+func (m *Mirror) Close() error { return m.folder.Close() }
+
+// Update brings the folder to the newest checkpoint of a log, and reports whether there was anything new. A folder whose
+// checkpoint the log does not continue is left as it is: it shows another log, or one that has lost what it had
+// published. No signature is checked: both are the operator's own.
+func (m *Mirror) Update(ctx context.Context, src ledger.Source) (bool, error) {
+	fail := func(err error) (bool, error) { return false, fmt.Errorf("mirror: %w", err) }
+	signed, err := src.Checkpoint(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return fail(err)
+	}
+	c, err := ledger.ReadCheckpoint(signed)
+	if err != nil {
+		return fail(err)
+	}
+	shown, err := files.Bounded(filepath.Join(m.dir, mirrorCheckpoint), ledger.MaxCheckpoint)
+	var last ledger.Checkpoint
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fail(err)
+	case bytes.Equal(shown, signed):
+		return false, nil
+	default:
+		if last, err = ledger.ReadCheckpoint(shown); err == nil && last.Origin != c.Origin {
+			err = fmt.Errorf("that of %q, and not of %q", last.Origin, c.Origin)
+		}
+		if err != nil {
+			return fail(fmt.Errorf("%s shows another log: %w", m.dir, err))
+		}
+		if err := continues(ctx, src, last.Tree, c.Tree); err != nil {
+			return fail(fmt.Errorf("the log of size %d does not continue that of size %d which %s shows: %w", c.Size, last.Size, m.dir, err))
+		}
+	}
+	if err := m.writeTiles(ctx, src, last.Size, c.Size); err != nil {
+		return fail(err)
+	}
+	if err := m.write(mirrorCheckpoint, signed); err != nil {
+		return fail(err)
+	}
+	for t := range ledger.Tiles(last.Size, c.Size) {
+		if t.Width == ledger.TileWidth {
+			if err := os.RemoveAll(filepath.Join(m.dir, filepath.FromSlash(t.Path()+".p"))); err != nil {
+				return fail(err)
+			}
+		}
+	}
+	return true, nil
+}
+
+// continues checks that one tree is a prefix of another.
+func continues(ctx context.Context, src ledger.Source, from, to ledger.Tree) error {
+	if from.Size > to.Size {
+		return errors.New("it is smaller")
+	}
+	if from.Size == to.Size {
+		if from != to {
+			return errors.New("it has another root")
+		}
+		return nil
+	}
+	if from.Size == 0 {
+		return nil
+	}
+	proof, err := ledger.ProveConsistency(ctx, src, from.Size, to.Size)
+	if err != nil {
+		return err
+	}
+	return proof.Verify(from, to)
+}
+
+// writeTiles writes what the tree of one size has more than that of another, and returns when the disk has it.
+func (m *Mirror) writeTiles(ctx context.Context, src ledger.Source, from, to int64) error {
+	folders := map[string]bool{}
+	for t := range ledger.Tiles(from, to) {
+		data, err := src.Tile(ctx, t)
+		if err != nil {
+			return err
+		}
+		if err := m.write(t.Path(), data); err != nil {
+			return err
+		}
+		for folder := filepath.Dir(filepath.FromSlash(t.Path())); folder != "."; folder = filepath.Dir(folder) {
+			folders[folder] = true
+		}
+	}
+	for folder := range folders {
+		if err := files.SyncFolder(filepath.Join(m.dir, folder)); err != nil {
+			return err
+		}
+	}
+	return files.SyncFolder(m.dir)
+}
+
+// write puts one file in its place, whole, its content on the disk.
+func (m *Mirror) write(name string, data []byte) (err error) {
+	path := filepath.Join(m.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(m.dir, mirrorUnfinished+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,487 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/sqldb"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// folded are the tables that follow from the entries of the log and their blobs. All others hold what no log has: blobs,
+// signed notes, secrets, what the operator set; those are carried over as they are.
+var folded = []string{
+	"arrival", "entry", "stream", "tile", "head", "heads", "stream_head",
+	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased",
+}
+
+// leases belong to running processes.
+const tableLease = "lease"
+
+// Rebuilt says what a rebuilding found.
+type Rebuilt struct {
+	ledger.Tree          // with every entry in it
+	Carried     []string // tables that are copies
+}
+
+// Rebuild folds the log of one database into another, empty one, of either kind: the tree and every table of state are
+// computed from the entries and their blobs alone, and what no log has is carried over. The new database is that of the
+// same log, entries and promises included; a blob folder is from then on the new one's. The old one is brought to this build's version, else nothing in it changes; no
+// process may write to it meanwhile, since the log would go on in two places.
+//
+// It all happens in one transaction: a rebuilding that fails leaves the new database empty. It fails where the entries do
+// not make the tree of the newest checkpoint, or where state that no log has, such as the signature of a promise, does not
+// fit the entry. It recomputes no appraisal and checks no signature: that is what an audit does.
+func Rebuild(ctx context.Context, from, to string, random io.Reader) (Rebuilt, error) {
+	old, err := OpenStore(ctx, from, random)
+	if err != nil {
+		return Rebuilt{}, fmt.Errorf("rebuild from: %w", err)
+	}
+	defer old.Close()
+	s, err := OpenStore(ctx, to, random)
+	if err != nil {
+		return Rebuilt{}, fmt.Errorf("rebuild to: %w", err)
+	}
+	var done Rebuilt
+	err = old.db.Snapshot(ctx, func(src *sql.Tx) error {
+		return s.db.Tx(ctx, func(dst *sql.Tx) error {
+			b := rebuild{old: old, src: src, dst: dst, db: s.db, tails: map[string]ledger.Tail{}}
+			if err := b.run(ctx); err != nil {
+				return err
+			}
+			done = b.done
+			return nil
+		})
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		return Rebuilt{}, fmt.Errorf("rebuild: %w", err)
+	}
+	return done, nil
+}
+
+// rebuild is a rebuilding under way.
+type rebuild struct {
+	old      *Store
+	src, dst *sql.Tx
+	db       *sqldb.DB // of dst
+	done     Rebuilt
+
+	tails map[string]ledger.Tail
+	edge  ledger.Edge
+	heads int64 // place of the newest heads entry
+}
+
+func (b *rebuild) run(ctx context.Context) error {
+	var entries int64
+	if err := b.dst.QueryRowContext(ctx, `SELECT next FROM arrival`).Scan(&entries); err != nil {
+		return err
+	}
+	if entries > 0 {
+		return fmt.Errorf("the database to rebuild into has %d entries, want an empty one", entries)
+	}
+	if err := b.src.QueryRowContext(ctx, `SELECT COALESCE(MAX(place), -1) FROM entry WHERE kind = $1`, ledger.KindHeads).Scan(&b.heads); err != nil {
+		return err
+	}
+	for place, n := int64(0), integrateBatch; n == integrateBatch; place += int64(n) {
+		var err error
+		if n, err = b.fold(ctx, place); err != nil {
+			return err
+		}
+	}
+	for name, tail := range b.tails {
+		if _, err := b.dst.ExecContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, $2, $3)`, name, tail.Next, tail.Last[:]); err != nil {
+			return err
+		}
+	}
+	b.done.Tree = b.edge.Tree()
+	if _, err := b.dst.ExecContext(ctx, `UPDATE arrival SET next = $1`, b.done.Size); err != nil {
+		return err
+	}
+	if _, err := b.dst.ExecContext(ctx, `UPDATE head SET size = $1, root = $2`, b.done.Size, b.done.Root.String()); err != nil {
+		return err
+	}
+	if err := b.carryAll(ctx); err != nil {
+		return err
+	}
+	if b.old.folder != nil {
+		if _, err := b.dst.ExecContext(ctx, `UPDATE blob_folder SET path = $1`, b.old.folder.Dir()); err != nil {
+			return err
+		}
+	}
+	return b.checkPublished(ctx)
+}
+
+// fold takes the entries from a place on, integrateBatch at most, and returns how many there were.
+func (b *rebuild) fold(ctx context.Context, from int64) (int, error) {
+	openings, err := b.openings(ctx, from)
+	if err != nil {
+		return 0, err
+	}
+	commitments, entries := make([]canon.Digest, len(openings)), make([]ledger.Entry, len(openings))
+	for i, opening := range openings {
+		place := from + int64(i)
+		commitments[i] = canon.Sum(opening)
+		if _, entries[i], err = ledger.ParseOpening(opening); err != nil {
+			return 0, fmt.Errorf("entry %d: %w", place, err)
+		}
+		if err := b.foldEntry(ctx, place, commitments[i], entries[i]); err != nil {
+			return 0, fmt.Errorf("entry %d, %s: %w", place, entries[i].Kind, err)
+		}
+	}
+	err = insertRows(ctx, b.dst, `INSERT INTO entry(place, commitment, opening, kind, stream, sequence, body)`, ``, 7, len(entries), func(i int, args []any) []any {
+		e := &entries[i]
+		return append(args, from+int64(i), commitments[i][:], openings[i], e.Kind, e.Stream, e.Sequence, e.Body[:])
+	})
+	if err != nil {
+		return 0, err
+	}
+	var dirty []ledger.TileData
+	b.edge, dirty = ledger.Append(b.edge, commitments)
+	return len(entries), insertRows(ctx, b.dst, `INSERT INTO tile(level, place, data)`, ` ON CONFLICT (level, place) DO UPDATE SET data = excluded.data`, 3, len(dirty), func(i int, args []any) []any {
+		return append(args, dirty[i].Level, dirty[i].Index, dirty[i].Data)
+	})
+}
+
+// openings returns the openings of the entries from a place on.
+func (b *rebuild) openings(ctx context.Context, from int64) (out [][]byte, err error) {
+	rows, err := b.src.QueryContext(ctx, `SELECT place, opening FROM entry WHERE place >= $1 ORDER BY place LIMIT $2`, from, integrateBatch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var place int64
+		var opening []byte
+		if err := rows.Scan(&place, &opening); err != nil {
+			return nil, err
+		}
+		if want := from + int64(len(out)); place != want {
+			return nil, fmt.Errorf("entry %d is missing", want)
+		}
+		out = append(out, opening)
+	}
+	return out, rows.Err()
+}
+
+// foldEntry does in the tables of state what the server did when it appended the entry.
+func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.Digest, e ledger.Entry) (err error) {
+	if e.Kind == ledger.KindHeads && place == b.heads {
+		if err := b.foldHeads(ctx, commitment, e); err != nil {
+			return err
+		}
+	}
+	if b.tails[e.Stream], err = b.tails[e.Stream].Extend(e); err != nil {
+		return err
+	}
+	switch e.Kind {
+	case ledger.KindEnrolment:
+		return b.foldEnrolment(ctx, e)
+	case ledger.KindCollateral:
+		body, err := b.old.Blob(ctx, e.Body)
+		if err != nil {
+			return err
+		}
+		c, err := ledger.ParseCollateral(body)
+		if err != nil {
+			return err
+		}
+		data, err := b.old.Blob(ctx, c.Data)
+		if err != nil {
+			return err
+		}
+		return (&Tx{SQL: b.dst}).noteIssue(ctx, attest.Collateral{Kind: c.Kind, Data: data}, e.Time)
+	case ledger.KindChallenge:
+		body, err := b.old.Blob(ctx, e.Body)
+		if errors.Is(err, fs.ErrNotExist) {
+			return b.erasedChallenge(ctx, e.Body)
+		}
+		if err != nil {
+			return err
+		}
+		var c attest.Challenge
+		if err := canon.Unmarshal(body, &c); err != nil {
+			return err
+		}
+		return insertChallenge(ctx, b.dst, c, e.Body)
+	case ledger.KindEvidence:
+		return b.foldEvidence(ctx, commitment, e)
+	case ledger.KindVerdict:
+		return b.foldVerdict(ctx, e)
+	case ledger.KindErasure:
+		return b.foldErasure(ctx, place, e)
+	}
+	return nil
+}
+
+func (b *rebuild) foldErasure(ctx context.Context, place int64, e ledger.Entry) error {
+	body, err := b.old.Blob(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	act, err := ledger.ParseErasure(body)
+	if err != nil || act.Act != ledger.ActErase {
+		return err
+	}
+	for _, d := range act.Digests {
+		if err := noteErased(ctx, b.dst, d, place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erasedChallenge keeps what the old database knows of a challenge whose document was erased.
+func (b *rebuild) erasedChallenge(ctx context.Context, body canon.Digest) error {
+	var id []byte
+	var node string
+	var expires int64
+	if err := b.src.QueryRowContext(ctx, `SELECT id, node, expires FROM challenge WHERE body = $1`, body[:]).Scan(&id, &node, &expires); err != nil {
+		return fmt.Errorf("look up what was erased: %w", err)
+	}
+	_, err := b.dst.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires) VALUES ($1, $2, $3, $4)`, id, node, body[:], expires)
+	return err
+}
+
+// foldHeads keeps the ends of streams that the newest heads entry commits to: those before it.
+func (b *rebuild) foldHeads(ctx context.Context, commitment canon.Digest, e ledger.Entry) error {
+	body, err := b.old.Blob(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	h, err := ledger.ParseHeads(body)
+	if err != nil {
+		return err
+	}
+	seed, err := b.old.Blob(ctx, h.Seed)
+	if err != nil {
+		return err
+	}
+	if _, err := b.dst.ExecContext(ctx, `INSERT INTO heads(id, commitment, seed) VALUES (1, $1, $2)`, commitment[:], seed); err != nil {
+		return err
+	}
+	for name, tail := range b.tails {
+		if _, err := b.dst.ExecContext(ctx, `INSERT INTO stream_head(name, next, last) VALUES ($1, $2, $3)`, name, tail.Next, tail.Last[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *rebuild) foldEnrolment(ctx context.Context, e ledger.Entry) error {
+	body, err := b.old.Blob(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	n, err := ledger.ParseEnrolment(body)
+	if err != nil {
+		return err
+	}
+	switch n.Basis {
+	case ledger.BasisToken:
+		return insertNode(ctx, b.dst, n.Node, e.Time)
+	case ledger.BasisActivation:
+		return putActivation(ctx, b.dst, n.Node, n.AK, n.EK, e.Time)
+	case ledger.BasisEvidence:
+		for _, d := range n.Devices {
+			if err := insertDevice(ctx, b.dst, n.Node, attest.Identity{Kind: d.Kind, Value: d.Value}, e.Time); err != nil {
+				return err
+			}
+		}
+	case ledger.BasisRevoked:
+		return endNode(ctx, b.dst, n.Node, e.Time)
+	}
+	return nil
+}
+
+// foldEvidence makes the submission anew. The signature of its promise is in no log; what it promises must be the entry.
+func (b *rebuild) foldEvidence(ctx context.Context, commitment canon.Digest, e ledger.Entry) error {
+	var challenge []byte
+	if len(e.Refs) != 1 {
+		return errors.New("it names no challenge")
+	}
+	if err := b.dst.QueryRowContext(ctx, `SELECT id FROM challenge WHERE body = $1`, e.Refs[0][:]).Scan(&challenge); err != nil {
+		return fmt.Errorf("look up its challenge: %w", err)
+	}
+	var text []byte
+	if err := b.src.QueryRowContext(ctx, `SELECT promise FROM submission WHERE evidence = $1`, e.Body[:]).Scan(&text); err != nil {
+		return fmt.Errorf("look up its promise: %w", err)
+	}
+	env, err := ledger.ParseEnvelope(text)
+	if err != nil {
+		return err
+	}
+	var p ledger.Promise
+	if err := canon.Unmarshal(env.Payload, &p); err != nil {
+		return err
+	}
+	if want, err := canon.Marshal(ledger.NewPromise(p.Origin, commitment, e)); err != nil || !bytes.Equal(want, env.Payload) {
+		return errors.Join(err, fmt.Errorf("its promise is of another entry, %s", p.Commitment))
+	}
+	return insertSubmission(ctx, b.dst, e.Body, challenge, strings.TrimPrefix(e.Stream, ledger.NodeStream("")), e.Time, text)
+}
+
+// foldVerdict decides the submission that the result is on. Evidence that was erased says nothing of clocks any more, nor
+// does that whose appraisal was.
+func (b *rebuild) foldVerdict(ctx context.Context, e ledger.Entry) error {
+	evidence, appraisal, outcome, err := b.decided(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	if _, err := decideSubmission(ctx, b.dst, evidence, appraisal, e.Body, outcome, e.Time); err != nil {
+		return err
+	}
+	data, err1 := b.old.Blob(ctx, evidence)
+	text, err2 := b.old.Blob(ctx, appraisal)
+	if errors.Is(err1, fs.ErrNotExist) || errors.Is(err2, fs.ErrNotExist) {
+		return nil
+	}
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	var a verifier.Appraisal
+	if err := canon.Unmarshal(text, &a); err != nil {
+		return err
+	}
+	var node string
+	var received int64
+	if err := b.dst.QueryRowContext(ctx, `SELECT node, received FROM submission WHERE evidence = $1`, evidence[:]).Scan(&node, &received); err != nil {
+		return fmt.Errorf("look up the evidence: %w", err)
+	}
+	return putClocks(ctx, b.dst, node, clocksOf(data, a), canon.Time(received))
+}
+
+// decided returns what a result says of what, or what the old database knows of one that was erased.
+func (b *rebuild) decided(ctx context.Context, result canon.Digest) (evidence, appraisal canon.Digest, outcome string, err error) {
+	text, err := b.old.Blob(ctx, result)
+	if errors.Is(err, fs.ErrNotExist) {
+		var e, a []byte
+		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&e, &a, &outcome); err != nil {
+			return evidence, appraisal, "", fmt.Errorf("look up what was erased: %w", err)
+		}
+		return canon.Digest(e), canon.Digest(a), outcome, nil
+	}
+	if err != nil {
+		return evidence, appraisal, "", err
+	}
+	env, err := ledger.ParseEnvelope(text)
+	if err != nil {
+		return evidence, appraisal, "", err
+	}
+	var r policy.Result
+	err = canon.Unmarshal(env.Payload, &r)
+	return r.Evidence, r.Appraisal, r.Verdict.Outcome.String(), err
+}
+
+// clocksOf returns what an appraisal says of clocks. Of evidence that a rule room fails on, nothing is known.
+func clocksOf(evidence []byte, a verifier.Appraisal) (clocks []attest.TPMClock) {
+	defer func() {
+		if recover() != nil {
+			clocks = nil
+		}
+	}()
+	o, err := verifier.Open(verifier.TypeBundle, evidence)
+	if err != nil {
+		return nil
+	}
+	return verifier.Clocks(o, a)
+}
+
+// carryAll copies the tables that no log makes, in the order in which they may refer to each other.
+func (b *rebuild) carryAll(ctx context.Context) error {
+	tables, err := b.old.db.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if slices.Contains(folded, table) || table == tableLease {
+			continue
+		}
+		if err := b.carry(ctx, table); err != nil {
+			return fmt.Errorf("carry %s over: %w", table, err)
+		}
+		b.done.Carried = append(b.done.Carried, table)
+	}
+	return nil
+}
+
+// carry copies one table, whatever its columns.
+func (b *rebuild) carry(ctx context.Context, table string) error {
+	if _, err := b.dst.ExecContext(ctx, `DELETE FROM `+table); err != nil { // what a migration put in
+		return err
+	}
+	rows, err := b.src.QueryContext(ctx, `SELECT * FROM `+table)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	var waiting [][]any
+	flush := func() error {
+		into := `INSERT INTO ` + table + `(` + strings.Join(columns, ", ") + `)`
+		err := insertRows(ctx, b.dst, into, ``, len(columns), len(waiting), func(i int, args []any) []any { return append(args, waiting[i]...) })
+		waiting = waiting[:0]
+		return err
+	}
+	for rows.Next() {
+		row, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if waiting = append(waiting, row); len(waiting) == maxRowsPerInsert {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return flush()
+}
+
+// checkPublished compares the tree that the entries make with the newest checkpoint: it must continue it.
+func (b *rebuild) checkPublished(ctx context.Context) error {
+	var text string
+	err := b.dst.QueryRowContext(ctx, `SELECT note FROM checkpoint ORDER BY size DESC LIMIT 1`).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c, err := ledger.ReadCheckpoint([]byte(text))
+	if err != nil {
+		return err
+	}
+	if err := continues(ctx, inTx{b.dst}, c.Tree, b.done.Tree); err != nil {
+		return fmt.Errorf("the entries do not make the tree of the newest checkpoint, of size %d: %w", c.Size, err)
+	}
+	return nil
+}
+
+// inTx reads tiles within a transaction. It is a source of nothing else.
+type inTx struct{ tx *sql.Tx }
+
+func (i inTx) Checkpoint(context.Context) ([]byte, error)         { return nil, fs.ErrNotExist }
+func (i inTx) Blob(context.Context, canon.Digest) ([]byte, error) { return nil, fs.ErrNotExist }
+
+func (i inTx) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
+	return readTile(ctx, i.tx, t)
+}
