@@ -16,10 +16,9 @@ const ErasureType = "assay/erasure/v1"
 // Retention classes. A class says how long the bodies of its kinds are kept whatever anybody wishes; [Retention] has the
 // time of each.
 const (
-	ClassRecord    = "record"    // what every replay needs: for ever
+	ClassRecord    = "record"    // what every replay and rebuilding needs: for ever
 	ClassJudgement = "judgement" // evidence and all that was said of it
 	ClassChallenge = "challenge" // that nothing answered: what evidence rests on is kept as evidence is
-	ClassIdentity  = "identity"  // who a device was, as a verifier vouched
 )
 
 // How long each class is kept from the time of the entry, in seconds.
@@ -27,11 +26,10 @@ const (
 	day           = 24 * 60 * 60
 	KeepJudgement = 6 * 366 * day // six years (45 CFR 164.316(b)(2)(i)), however many of them are leap years
 	KeepChallenge = 30 * day
-	KeepIdentity  = 30 * day
 )
 
 // Classes lists the retention classes.
-var Classes = []string{ClassRecord, ClassJudgement, ClassChallenge, ClassIdentity}
+var Classes = []string{ClassRecord, ClassJudgement, ClassChallenge}
 
 // Retention returns how long a class is kept, in seconds; erasable is false for one that is kept for ever, or unknown.
 func Retention(class string) (keep int64, erasable bool) {
@@ -40,8 +38,6 @@ func Retention(class string) (keep int64, erasable bool) {
 		return KeepJudgement, true
 	case ClassChallenge:
 		return KeepChallenge, true
-	case ClassIdentity:
-		return KeepIdentity, true
 	}
 	return 0, false
 }
@@ -53,8 +49,6 @@ func ClassOf(kind string) string {
 		return ClassJudgement
 	case KindChallenge:
 		return ClassChallenge
-	case KindEnrolment:
-		return ClassIdentity
 	}
 	return ClassRecord
 }
