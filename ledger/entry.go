@@ -24,8 +24,8 @@ const (
 	KindAppraisal  = "appraisal/v1"
 	KindVerdict    = "verdict/v1"
 	KindEnrolment  = "enrolment/v1"
-	KindErasure    = "erasure/v1"
 	KindEngine     = "engine/v1"
+	KindErasure    = "erasure/v1"
 	KindHeads      = "heads/v1"
 )
 
@@ -45,8 +45,8 @@ var streamOf = map[string]string{
 	KindReference:  StreamServer,
 	KindPolicy:     StreamServer,
 	KindCollateral: StreamServer,
-	KindErasure:    StreamServer,
 	KindEngine:     StreamServer,
+	KindErasure:    StreamServer,
 	KindHeads:      StreamServer,
 	KindChallenge:  StreamVerifier,
 	KindAppraisal:  StreamVerifier,

@@ -191,8 +191,6 @@ func (s *Server) publicOperations(api huma.API) {
 		func(_ context.Context, in *verifyInput) (*answer[looked], error) {
 			return answered(s.verify(look{in.Type, in.Policy, in.Nonce, in.ReportData}, bytes.Clone(in.RawBody)))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/health", "health", "Ask how the server is", http.StatusOK, 0),
-		func(ctx context.Context, _ *empty) (*answer[client.Health], error) { return answered(s.health(ctx)) })
 	register(s, api, operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys: the log's keysets, the first one first", http.StatusOK, 0),
 		func(ctx context.Context, _ *empty) (*answer[client.Keysets], error) { return answered(s.keysets(ctx)) })
 	register(s, api, operation(http.MethodGet, "/v1/checkpoints", "checkpoints", "Ask for the kept checkpoints on both sides of an entry", http.StatusOK, 0),

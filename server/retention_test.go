@@ -108,8 +108,7 @@ func (x *erasing) replayed() audit.Report {
 	x.advance()
 	var file bytes.Buffer
 	must(x.t, audit.Export(x.t.Context(), x.server.Source(), &file))
-	keys := x.server.Keyset()
-	report, err := audit.ReplayFile(x.t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), &audit.Trust{Type: audit.TrustType, Keyset: keys}, audit.Options{})
+	report, err := audit.ReplayFile(x.t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), &audit.Trust{Type: audit.TrustType, Keyset: x.server.Keyset()}, audit.Options{})
 	must(x.t, err)
 	return report
 }
@@ -170,8 +169,7 @@ func TestErasedInParts(t *testing.T) {
 	at, err := x.erase(ledger.ClassJudgement, x.verdict)
 	must(t, err)
 	x.advance()
-	keys := x.server.Keyset()
-	trust := &audit.Trust{Type: audit.TrustType, Keyset: keys}
+	trust := &audit.Trust{Type: audit.TrustType, Keyset: x.server.Keyset()}
 	var file bytes.Buffer
 	scope, err := audit.ExportScope(t.Context(), x.server.Source(), audit.Criteria{Nodes: []string{x.node}}, &file)
 	must(t, err)
@@ -280,8 +278,7 @@ func TestMissingIsNoErasure(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("blob/%s: missing", x.evidence)) {
 		t.Errorf("export: %v", err)
 	}
-	keys := x.server.Keyset()
-	report, err := audit.Replay(t.Context(), x.server.Source(), &audit.Trust{Type: audit.TrustType, Keyset: keys}, audit.Options{})
+	report, err := audit.Replay(t.Context(), x.server.Source(), &audit.Trust{Type: audit.TrustType, Keyset: x.server.Keyset()}, audit.Options{})
 	must(t, err)
 	if report.Outcome != audit.Faulty || report.ErasedCount != 1 || report.FaultCount == 0 || report.Faults[0].What != "missing" {
 		t.Errorf("audit:\n%s", report.Text())
@@ -294,9 +291,8 @@ func TestDamagedIsNoErasure(t *testing.T) {
 	_, err := x.erase(ledger.ClassJudgement, x.verdict)
 	must(t, err)
 	x.advance()
-	keys := x.server.Keyset()
 	for _, data := range [][]byte{nil, []byte("other bytes")} {
-		report, err := audit.Replay(t.Context(), altered{x.server.Source(), x.verdict, data}, &audit.Trust{Type: audit.TrustType, Keyset: keys}, audit.Options{})
+		report, err := audit.Replay(t.Context(), altered{x.server.Source(), x.verdict, data}, &audit.Trust{Type: audit.TrustType, Keyset: x.server.Keyset()}, audit.Options{})
 		must(t, err)
 		if (report.Outcome == audit.Equal) != (data == nil) {
 			t.Errorf("%q in its place:\n%s", data, report.Text())
