@@ -144,7 +144,8 @@ type Act struct {
 // erasure of a body is allowed if
 //
 //   - an earlier entry has it as its body, and every one that has is of the class that the erasure names
-//   - for every earlier entry that has it as its body or rests on it, the time of that entry's class has run out
+//   - for every earlier entry that has it as its body or rests on it, the time of that entry's class has run out; a record
+//     that rests on it, such as an enrolment by evidence, holds itself what it needs
 //   - no hold that covers it was in force
 //
 // It remembers what was erased and what holds cover, not the log.
@@ -256,11 +257,12 @@ func (c *Custody) Back(index int64, e Entry) {
 	if keep, erasable := Retention(class); erasable {
 		until = e.Time + canon.Time(keep)
 	}
-	named := func(i *erased) {
+	named := func(i *erased, asBody bool) {
 		if isNode {
 			i.nodes[node] = true
 		}
-		if until > i.until {
+		// A record holds itself what it needs: it keeps its body, and not what it was made from.
+		if until > i.until && (asBody || until != never) {
 			i.until, i.kept = until, e.Kind
 		}
 	}
@@ -269,14 +271,14 @@ func (c *Custody) Back(index int64, e Entry) {
 		if class != i.act.Class {
 			i.other = e.Kind
 		}
-		named(i)
+		named(i, true)
 		for _, ref := range e.Refs {
 			c.lineage[ref] = append(c.lineage[ref], i)
 		}
 	}
 	for _, ref := range e.Refs {
 		for _, i := range c.follow[ref] {
-			named(i)
+			named(i, false)
 		}
 	}
 	for _, i := range c.lineage[e.Body] {
@@ -311,8 +313,6 @@ func (c *Custody) refuse(i *erased) string {
 		return "no earlier entry has it as its body"
 	case i.other != "":
 		return fmt.Sprintf("it is the body of %s, of class %s, not %s", i.other, ClassOf(i.other), i.act.Class)
-	case i.until == never:
-		return fmt.Sprintf("%s rests on it, which is kept for ever", i.kept)
 	case i.until > i.act.Time:
 		return fmt.Sprintf("%s is kept until %s, it was %s", i.kept, i.until, i.act.Time)
 	}

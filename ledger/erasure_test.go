@@ -157,10 +157,14 @@ func TestCustody(t *testing.T) {
 		{"enrolment", func(s *script) { s.erase(six*2, ledger.ClassJudgement, "ak") }, "it is the body of enrolment/v1, of class record"},
 		{"collateral", func(s *script) { s.erase(six*2, ledger.ClassJudgement, "crl") }, "it is the body of collateral/v1, of class record"},
 		{"evidence as a challenge", func(s *script) { s.erase(six, ledger.ClassChallenge, "e1") }, "it is the body of evidence/v1, of class judgement, not challenge"},
-		{"what a record rests on", func(s *script) {
-			s.entry(t0, ledger.KindReference, ledger.StreamServer, "r", "e1")
+		{"evidence that a node was enrolled by", func(s *script) {
+			s.entry(t0+day, ledger.KindEnrolment, ledger.StreamVerifier, "devices", "e1")
 			s.erase(six, ledger.ClassJudgement, "e1")
-		}, "reference/v1 rests on it, which is kept for ever"},
+		}, ""},
+		{"evidence that was judged a day later", func(s *script) {
+			s.entry(t0+day, ledger.KindAppraisal, ledger.StreamVerifier, "later", "e1")
+			s.erase(six, ledger.ClassJudgement, "e1")
+		}, "appraisal/v1 is kept until"},
 		{"a body that nothing has", func(s *script) { s.erase(six, ledger.ClassJudgement, "nothing") }, "no earlier entry has it"},
 		{"a body that comes later", func(s *script) { s.erase(six, ledger.ClassJudgement, "e2"); s.round(t0, "n2", "2") }, "no earlier entry has it"},
 		{"erased twice", func(s *script) {

@@ -37,8 +37,8 @@ type Rebuilt struct {
 
 // Rebuild folds the log of one database into another, empty one, of either kind: the tree and every table of state are
 // computed from the entries and their blobs alone, and what no log has is carried over. The new database is that of the
-// same log, entries and promises included; a blob folder is from then on the new one's. The old one is brought to this build's version, else nothing in it changes; no
-// process may write to it meanwhile, since the log would go on in two places.
+// same log, entries and promises included. The old one is brought to this build's version, else nothing in it changes; no
+// process may write to it meanwhile, since the log would go on in two places. A blob folder is the new one's from then on.
 //
 // It all happens in one transaction: a rebuilding that fails leaves the new database empty. It fails where the entries do
 // not make the tree of the newest checkpoint, or where state that no log has, such as the signature of a promise, does not
@@ -203,7 +203,7 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 		return (&Tx{SQL: b.dst}).noteIssue(ctx, attest.Collateral{Kind: c.Kind, Data: data}, e.Time)
 	case ledger.KindChallenge:
 		body, err := b.old.Blob(ctx, e.Body)
-		if errors.Is(err, fs.ErrNotExist) {
+		if wasErased(err) {
 			return b.erasedChallenge(ctx, e.Body)
 		}
 		if err != nil {
@@ -343,7 +343,7 @@ func (b *rebuild) foldVerdict(ctx context.Context, e ledger.Entry) error {
 	}
 	data, err1 := b.old.Blob(ctx, evidence)
 	text, err2 := b.old.Blob(ctx, appraisal)
-	if errors.Is(err1, fs.ErrNotExist) || errors.Is(err2, fs.ErrNotExist) {
+	if wasErased(err1) || wasErased(err2) {
 		return nil
 	}
 	if err := errors.Join(err1, err2); err != nil {
@@ -364,7 +364,7 @@ func (b *rebuild) foldVerdict(ctx context.Context, e ledger.Entry) error {
 // decided returns what a result says of what, or what the old database knows of one that was erased.
 func (b *rebuild) decided(ctx context.Context, result canon.Digest) (evidence, appraisal canon.Digest, outcome string, err error) {
 	text, err := b.old.Blob(ctx, result)
-	if errors.Is(err, fs.ErrNotExist) {
+	if wasErased(err) {
 		var e, a []byte
 		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&e, &a, &outcome); err != nil {
 			return evidence, appraisal, "", fmt.Errorf("look up what was erased: %w", err)
@@ -443,6 +443,11 @@ func (b *rebuild) carry(ctx context.Context, table string) error {
 		}
 		if err := rows.Scan(into...); err != nil {
 			return err
+		}
+		for i, v := range row {
+			if b, ok := v.([]byte); ok && len(b) == 0 {
+				row[i] = []byte{} // a driver reads no bytes as nil, and writes nil as NULL
+			}
 		}
 		if waiting = append(waiting, row); len(waiting) == maxRowsPerInsert {
 			if err := flush(); err != nil {

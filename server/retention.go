@@ -31,6 +31,11 @@ func (e *ErasedError) Error() string {
 // Unwrap makes it one of those that are not there.
 func (e *ErasedError) Unwrap() error { return fs.ErrNotExist }
 
+func wasErased(err error) bool {
+	var e *ErasedError
+	return errors.As(err, &e)
+}
+
 // RefusedError says why an act was not allowed.
 type RefusedError struct{ Refusals []ledger.Refusal }
 
