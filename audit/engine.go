@@ -323,6 +323,9 @@ func (r Report) unvouched() (n int64) {
 // chooseEngine adds the entry of the engine that a verdict names. One that cannot be read names none.
 func (r *replay) chooseEngine(ctx context.Context, v verdict, chosen map[int64]bool) error {
 	body, err := r.blob(ctx, v.body)
+	if r.wasErased(v.body) && err != nil {
+		return nil // an erased result names no engine any more
+	}
 	if err != nil {
 		return err
 	}

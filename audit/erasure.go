@@ -185,19 +185,6 @@ func (r *replay) everyEntry(ctx context.Context, visit func(int64, ledger.Entry)
 	return nil
 }
 
-// learnAbsent notes what an entry says whose body is not there, so that one blob that is missing is one fault, or none if
-// it was erased.
-func (r *replay) learnAbsent(index int64, e ledger.Entry) {
-	switch e.Kind {
-	case ledger.KindPolicy:
-		if _, ok := r.policies[e.Body]; !ok {
-			r.policies[e.Body] = nil
-		}
-	case ledger.KindEnrolment:
-		r.first(logged{e.Kind, e.Body}, index)
-	}
-}
-
 // knowsPolicy reports whether a policy stands in the log, be its body there or not.
 func (r *replay) knowsPolicy(body canon.Digest) bool {
 	_, ok := r.policies[body]

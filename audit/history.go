@@ -252,7 +252,9 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	body, err := r.blob(ctx, e.Body)
 	if err != nil {
-		r.learnAbsent(index, e)
+		if _, ok := r.policies[e.Body]; e.Kind == ledger.KindPolicy && !ok {
+			r.policies[e.Body] = nil // so that one blob that is missing is one fault, or none if it was erased
+		}
 		return err
 	}
 	switch e.Kind {

@@ -332,7 +332,6 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 				for _, act := range e.Activations {
 					if digest, err := enrolmentOf(e.Challenge.Node, act); err == nil {
 						item(ledger.KindEnrolment, digest)
-						r.chooseErasure(digest, chosen)
 					}
 				}
 			default:

@@ -16,10 +16,9 @@ const ErasureType = "assay/erasure/v1"
 // Retention classes. A class says how long the bodies of its kinds are kept whatever anybody wishes; [Retention] has the
 // time of each.
 const (
-	ClassRecord    = "record"    // what every replay needs: for ever
+	ClassRecord    = "record"    // what every replay and rebuilding needs: for ever
 	ClassJudgement = "judgement" // evidence and all that was said of it
 	ClassChallenge = "challenge" // that nothing answered: what evidence rests on is kept as evidence is
-	ClassIdentity  = "identity"  // who a device was, as a verifier vouched
 )
 
 // How long each class is kept from the time of the entry, in seconds.
@@ -27,11 +26,10 @@ const (
 	day           = 24 * 60 * 60
 	KeepJudgement = 6 * 366 * day // six years (45 CFR 164.316(b)(2)(i)), however many of them are leap years
 	KeepChallenge = 30 * day
-	KeepIdentity  = 30 * day
 )
 
 // Classes lists the retention classes.
-var Classes = []string{ClassRecord, ClassJudgement, ClassChallenge, ClassIdentity}
+var Classes = []string{ClassRecord, ClassJudgement, ClassChallenge}
 
 // Retention returns how long a class is kept, in seconds; erasable is false for one that is kept for ever, or unknown.
 func Retention(class string) (keep int64, erasable bool) {
@@ -40,8 +38,6 @@ func Retention(class string) (keep int64, erasable bool) {
 		return KeepJudgement, true
 	case ClassChallenge:
 		return KeepChallenge, true
-	case ClassIdentity:
-		return KeepIdentity, true
 	}
 	return 0, false
 }
@@ -53,8 +49,6 @@ func ClassOf(kind string) string {
 		return ClassJudgement
 	case KindChallenge:
 		return ClassChallenge
-	case KindEnrolment:
-		return ClassIdentity
 	}
 	return ClassRecord
 }
@@ -150,7 +144,8 @@ type Act struct {
 // erasure of a body is allowed if
 //
 //   - an earlier entry has it as its body, and every one that has is of the class that the erasure names
-//   - for every earlier entry that has it as its body or rests on it, the time of that entry's class has run out
+//   - for every earlier entry that has it as its body or rests on it, the time of that entry's class has run out; a record
+//     that rests on it, such as an enrolment by evidence, holds itself what it needs
 //   - no hold that covers it was in force
 //
 // It remembers what was erased and what holds cover, not the log.
@@ -262,11 +257,12 @@ func (c *Custody) Back(index int64, e Entry) {
 	if keep, erasable := Retention(class); erasable {
 		until = e.Time + canon.Time(keep)
 	}
-	named := func(i *erased) {
+	named := func(i *erased, asBody bool) {
 		if isNode {
 			i.nodes[node] = true
 		}
-		if until > i.until {
+		// A record holds itself what it needs: it keeps its body, and not what it was made from.
+		if until > i.until && (asBody || until != never) {
 			i.until, i.kept = until, e.Kind
 		}
 	}
@@ -275,14 +271,14 @@ func (c *Custody) Back(index int64, e Entry) {
 		if class != i.act.Class {
 			i.other = e.Kind
 		}
-		named(i)
+		named(i, true)
 		for _, ref := range e.Refs {
 			c.lineage[ref] = append(c.lineage[ref], i)
 		}
 	}
 	for _, ref := range e.Refs {
 		for _, i := range c.follow[ref] {
-			named(i)
+			named(i, false)
 		}
 	}
 	for _, i := range c.lineage[e.Body] {
@@ -317,8 +313,6 @@ func (c *Custody) refuse(i *erased) string {
 		return "no earlier entry has it as its body"
 	case i.other != "":
 		return fmt.Sprintf("it is the body of %s, of class %s, not %s", i.other, ClassOf(i.other), i.act.Class)
-	case i.until == never:
-		return fmt.Sprintf("%s rests on it, which is kept for ever", i.kept)
 	case i.until > i.act.Time:
 		return fmt.Sprintf("%s is kept until %s, it was %s", i.kept, i.until, i.act.Time)
 	}

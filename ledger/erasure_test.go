@@ -25,7 +25,7 @@ func TestErasureDocument(t *testing.T) {
 	good := map[string]ledger.Erasure{
 		"hold":    {Type: ledger.ErasureType, Act: ledger.ActHold, Hold: "case 12", Nodes: []string{"a", "b"}, Digests: digs("v"), Reason: "court order"},
 		"release": {Type: ledger.ErasureType, Act: ledger.ActRelease, Hold: "case 12", Nodes: []string{}, Digests: digs(), Reason: "closed"},
-		"erase":   {Type: ledger.ErasureType, Act: ledger.ActErase, Class: ledger.ClassIdentity, Nodes: []string{}, Digests: digs("v", "w"), Reason: "asked for"},
+		"erase":   {Type: ledger.ErasureType, Act: ledger.ActErase, Class: ledger.ClassChallenge, Nodes: []string{}, Digests: digs("v", "w"), Reason: "asked for"},
 	}
 	for name, e := range good {
 		data, err := canon.Marshal(e)
@@ -58,7 +58,7 @@ func TestErasureDocument(t *testing.T) {
 		{"an empty digest", "erase", func(e *ledger.Erasure) { e.Digests = []canon.Digest{{}} }, "digests: want them ordered"},
 		{"a hold of nothing", "hold", func(e *ledger.Erasure) { e.Nodes, e.Digests = []string{}, digs() }, "holds something"},
 		{"a hold without a name", "hold", func(e *ledger.Erasure) { e.Hold = "" }, "a hold has a name"},
-		{"a hold of a class", "hold", func(e *ledger.Erasure) { e.Class = ledger.ClassIdentity }, "no class"},
+		{"a hold of a class", "hold", func(e *ledger.Erasure) { e.Class = ledger.ClassChallenge }, "no class"},
 		{"a hold with a long name", "hold", func(e *ledger.Erasure) { e.Hold = strings.Repeat("x", ledger.MaxStream+1) }, "name of 81 bytes"},
 		{"a release of digests", "release", func(e *ledger.Erasure) { e.Digests = digs("v") }, "names a hold and nothing else"},
 		{"an erasure of a node", "erase", func(e *ledger.Erasure) { e.Nodes = []string{"a"} }, "names digests and nothing else"},
@@ -128,7 +128,7 @@ func (s *script) round(at canon.Time, node, name string) {
 func TestCustody(t *testing.T) {
 	const t0 = canon.Time(1_000_000_000)
 	six := t0 + canon.Time(ledger.KeepJudgement)
-	short := canon.Time(ledger.KeepIdentity)
+	short := canon.Time(ledger.KeepChallenge)
 	begin := func(s *script) {
 		s.entry(t0, ledger.KindPolicy, ledger.StreamServer, "p")
 		s.entry(t0, ledger.KindCollateral, ledger.StreamServer, "crl")
@@ -154,14 +154,17 @@ func TestCustody(t *testing.T) {
 		{"open challenge a second before", func(s *script) { s.erase(t0+short-1, ledger.ClassChallenge, "open") }, "challenge/v1 is kept until"},
 		{"answered challenge after thirty days", func(s *script) { s.erase(t0+short, ledger.ClassChallenge, "c1") }, "evidence/v1 is kept until"},
 		{"answered challenge after six years", func(s *script) { s.erase(six, ledger.ClassChallenge, "c1") }, ""},
-		{"enrolment after thirty days", func(s *script) { s.erase(t0+short, ledger.ClassIdentity, "ak") }, ""},
-		{"enrolment a second before", func(s *script) { s.erase(t0+short-1, ledger.ClassIdentity, "ak") }, "enrolment/v1 is kept until"},
+		{"enrolment", func(s *script) { s.erase(six*2, ledger.ClassJudgement, "ak") }, "it is the body of enrolment/v1, of class record"},
 		{"collateral", func(s *script) { s.erase(six*2, ledger.ClassJudgement, "crl") }, "it is the body of collateral/v1, of class record"},
-		{"evidence as identity", func(s *script) { s.erase(six, ledger.ClassIdentity, "e1") }, "it is the body of evidence/v1, of class judgement, not identity"},
-		{"what a record rests on", func(s *script) {
-			s.entry(t0, ledger.KindReference, ledger.StreamServer, "r", "ak")
-			s.erase(six, ledger.ClassIdentity, "ak")
-		}, "reference/v1 rests on it, which is kept for ever"},
+		{"evidence as a challenge", func(s *script) { s.erase(six, ledger.ClassChallenge, "e1") }, "it is the body of evidence/v1, of class judgement, not challenge"},
+		{"evidence that a node was enrolled by", func(s *script) {
+			s.entry(t0+day, ledger.KindEnrolment, ledger.StreamVerifier, "devices", "e1")
+			s.erase(six, ledger.ClassJudgement, "e1")
+		}, ""},
+		{"evidence that was judged a day later", func(s *script) {
+			s.entry(t0+day, ledger.KindAppraisal, ledger.StreamVerifier, "later", "e1")
+			s.erase(six, ledger.ClassJudgement, "e1")
+		}, "appraisal/v1 is kept until"},
 		{"a body that nothing has", func(s *script) { s.erase(six, ledger.ClassJudgement, "nothing") }, "no earlier entry has it"},
 		{"a body that comes later", func(s *script) { s.erase(six, ledger.ClassJudgement, "e2"); s.round(t0, "n2", "2") }, "no earlier entry has it"},
 		{"erased twice", func(s *script) {
@@ -180,8 +183,8 @@ func TestCustody(t *testing.T) {
 			s.round(t0, "n2", "2")
 			s.erase(six, ledger.ClassJudgement, "e2")
 		}, `the hold "h" covers its node n2`},
-		{"hold on the body itself", func(s *script) { s.hold("h", nil, "ak"); s.erase(six, ledger.ClassIdentity, "ak") }, `the hold "h" covers it`},
-		{"hold on another", func(s *script) { s.hold("h", nil, "e1"); s.erase(six, ledger.ClassIdentity, "ak") }, ""},
+		{"hold on the body itself", func(s *script) { s.hold("h", nil, "open"); s.erase(six, ledger.ClassChallenge, "open") }, `the hold "h" covers it`},
+		{"hold on another", func(s *script) { s.hold("h", nil, "e1"); s.erase(six, ledger.ClassChallenge, "open") }, ""},
 		{"hold on a verdict, its evidence", func(s *script) { s.hold("h", nil, "v1"); s.erase(six, ledger.ClassJudgement, "e1") }, `the hold "h" covers it`},
 		{"hold on a verdict, its challenge", func(s *script) { s.hold("h", nil, "v1"); s.erase(six, ledger.ClassChallenge, "c1") }, `the hold "h" covers it`},
 		{"hold on a verdict, its policy", func(s *script) { s.hold("h", nil, "v1"); s.erase(six, ledger.ClassJudgement, "p") }, `the hold "h" covers it`},
@@ -260,7 +263,7 @@ func TestInForce(t *testing.T) {
 
 // TestClasses: every kind has a class, and a class that is erasable a time.
 func TestClasses(t *testing.T) {
-	for _, kind := range []string{ledger.KindKeyset, ledger.KindReference, ledger.KindCollateral, ledger.KindErasure, "gossip/v1"} {
+	for _, kind := range []string{ledger.KindKeyset, ledger.KindReference, ledger.KindCollateral, ledger.KindEnrolment, ledger.KindEngine, ledger.KindHeads, ledger.KindErasure, "gossip/v1"} {
 		if c := ledger.ClassOf(kind); c != ledger.ClassRecord {
 			t.Errorf("%s is of class %s", kind, c)
 		}

@@ -533,7 +533,7 @@ func TestFullDiskOfBlobs(t *testing.T) {
 				said = append(said, strings.TrimSpace(rest))
 			}
 		}
-		if len(said) != 5 || said[0] != "true <nil>" || said[2] != "true <nil>" || !strings.HasPrefix(said[3], "false store blobs: append to a pack: write") || said[4] != "true <nil>" {
+		if len(said) != 5 || said[0] != "true <nil>" || said[2] != "true <nil>" || !strings.HasPrefix(said[3], "false ") || !strings.Contains(said[3], "store blobs: append to a pack: write") || said[4] != "true <nil>" {
 			t.Fatalf("said %q", said)
 		}
 		s := openStore(t, url)

@@ -21,6 +21,7 @@ func TestClockGoesBack(t *testing.T) {
 	} {
 		t.Run("challenged, then "+tc.name, func(t *testing.T) {
 			l := newLab(t, "")
+			l.clock.advance(2 * server.MaxBehind) // a clock of before the log began has no keys
 			n := l.join("one")
 			data := n.evidence(n.challenge())
 			l.clock.advance(-tc.back)
@@ -38,6 +39,7 @@ func TestClockGoesBack(t *testing.T) {
 		})
 		t.Run("submitted, then "+tc.name, func(t *testing.T) {
 			l := newLab(t, "")
+			l.clock.advance(2 * server.MaxBehind) // a clock of before the log began has no keys
 			n := l.join("one")
 			s := n.submit(n.evidence(n.challenge()))
 			l.clock.advance(-tc.back)

@@ -23,7 +23,7 @@ import (
 // signed notes, secrets, what the operator set; those are carried over as they are.
 var folded = []string{
 	"arrival", "entry", "stream", "tile", "head", "heads", "stream_head",
-	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue",
+	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased",
 }
 
 // leases belong to running processes.
@@ -38,7 +38,7 @@ type Rebuilt struct {
 // Rebuild folds the log of one database into another, empty one, of either kind: the tree and every table of state are
 // computed from the entries and their blobs alone, and what no log has is carried over. The new database is that of the
 // same log, entries and promises included. The old one is brought to this build's version, else nothing in it changes; no
-// process may write to it meanwhile, since the log would go on in two places.
+// process may write to it meanwhile, since the log would go on in two places. A blob folder is the new one's from then on.
 //
 // It all happens in one transaction: a rebuilding that fails leaves the new database empty. It fails where the entries do
 // not make the tree of the newest checkpoint, or where state that no log has, such as the signature of a promise, does not
@@ -113,6 +113,11 @@ func (b *rebuild) run(ctx context.Context) error {
 	}
 	if err := b.carryAll(ctx); err != nil {
 		return err
+	}
+	if b.old.folder != nil {
+		if _, err := b.dst.ExecContext(ctx, `UPDATE blob_folder SET path = $1`, b.old.folder.Dir()); err != nil {
+			return err
+		}
 	}
 	return b.checkPublished(ctx)
 }
@@ -198,6 +203,9 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 		return (&Tx{SQL: b.dst}).noteIssue(ctx, attest.Collateral{Kind: c.Kind, Data: data}, e.Time)
 	case ledger.KindChallenge:
 		body, err := b.old.Blob(ctx, e.Body)
+		if wasErased(err) {
+			return b.erasedChallenge(ctx, e.Body)
+		}
 		if err != nil {
 			return err
 		}
@@ -210,8 +218,39 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 		return b.foldEvidence(ctx, commitment, e)
 	case ledger.KindVerdict:
 		return b.foldVerdict(ctx, e)
+	case ledger.KindErasure:
+		return b.foldErasure(ctx, place, e)
 	}
 	return nil
+}
+
+func (b *rebuild) foldErasure(ctx context.Context, place int64, e ledger.Entry) error {
+	body, err := b.old.Blob(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	act, err := ledger.ParseErasure(body)
+	if err != nil || act.Act != ledger.ActErase {
+		return err
+	}
+	for _, d := range act.Digests {
+		if err := noteErased(ctx, b.dst, d, place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erasedChallenge keeps what the old database knows of a challenge whose document was erased.
+func (b *rebuild) erasedChallenge(ctx context.Context, body canon.Digest) error {
+	var id []byte
+	var node string
+	var expires int64
+	if err := b.src.QueryRowContext(ctx, `SELECT id, node, expires FROM challenge WHERE body = $1`, body[:]).Scan(&id, &node, &expires); err != nil {
+		return fmt.Errorf("look up what was erased: %w", err)
+	}
+	_, err := b.dst.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires) VALUES ($1, $2, $3, $4)`, id, node, body[:], expires)
+	return err
 }
 
 // foldHeads keeps the ends of streams that the newest heads entry commits to: those before it.
@@ -292,44 +331,56 @@ func (b *rebuild) foldEvidence(ctx context.Context, commitment canon.Digest, e l
 	return insertSubmission(ctx, b.dst, e.Body, challenge, strings.TrimPrefix(e.Stream, ledger.NodeStream("")), e.Time, text)
 }
 
-// foldVerdict decides the submission that the result is on. Evidence that was erased says nothing of clocks any more.
+// foldVerdict decides the submission that the result is on. Evidence that was erased says nothing of clocks any more, nor
+// does that whose appraisal was.
 func (b *rebuild) foldVerdict(ctx context.Context, e ledger.Entry) error {
-	text, err := b.old.Blob(ctx, e.Body)
+	evidence, appraisal, outcome, err := b.decided(ctx, e.Body)
 	if err != nil {
 		return err
 	}
-	env, err := ledger.ParseEnvelope(text)
-	if err != nil {
+	if _, err := decideSubmission(ctx, b.dst, evidence, appraisal, e.Body, outcome, e.Time); err != nil {
 		return err
 	}
-	var r policy.Result
-	if err := canon.Unmarshal(env.Payload, &r); err != nil {
-		return err
-	}
-	if _, err := decideSubmission(ctx, b.dst, r.Evidence, r.Appraisal, e.Body, r.Verdict.Outcome.String(), e.Time); err != nil {
-		return err
-	}
-	evidence, err := b.old.Blob(ctx, r.Evidence)
-	if errors.Is(err, fs.ErrNotExist) {
+	data, err1 := b.old.Blob(ctx, evidence)
+	text, err2 := b.old.Blob(ctx, appraisal)
+	if wasErased(err1) || wasErased(err2) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	appraisal, err := b.old.Blob(ctx, r.Appraisal)
-	if err != nil {
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	var a verifier.Appraisal
-	if err := canon.Unmarshal(appraisal, &a); err != nil {
+	if err := canon.Unmarshal(text, &a); err != nil {
 		return err
 	}
 	var node string
 	var received int64
-	if err := b.dst.QueryRowContext(ctx, `SELECT node, received FROM submission WHERE evidence = $1`, r.Evidence[:]).Scan(&node, &received); err != nil {
+	if err := b.dst.QueryRowContext(ctx, `SELECT node, received FROM submission WHERE evidence = $1`, evidence[:]).Scan(&node, &received); err != nil {
 		return fmt.Errorf("look up the evidence: %w", err)
 	}
-	return putClocks(ctx, b.dst, node, clocksOf(evidence, a), canon.Time(received))
+	return putClocks(ctx, b.dst, node, clocksOf(data, a), canon.Time(received))
+}
+
+// decided returns what a result says of what, or what the old database knows of one that was erased.
+func (b *rebuild) decided(ctx context.Context, result canon.Digest) (evidence, appraisal canon.Digest, outcome string, err error) {
+	text, err := b.old.Blob(ctx, result)
+	if wasErased(err) {
+		var e, a []byte
+		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&e, &a, &outcome); err != nil {
+			return evidence, appraisal, "", fmt.Errorf("look up what was erased: %w", err)
+		}
+		return canon.Digest(e), canon.Digest(a), outcome, nil
+	}
+	if err != nil {
+		return evidence, appraisal, "", err
+	}
+	env, err := ledger.ParseEnvelope(text)
+	if err != nil {
+		return evidence, appraisal, "", err
+	}
+	var r policy.Result
+	err = canon.Unmarshal(env.Payload, &r)
+	return r.Evidence, r.Appraisal, r.Verdict.Outcome.String(), err
 }
 
 // clocksOf returns what an appraisal says of clocks. Of evidence that a rule room fails on, nothing is known.
@@ -392,6 +443,11 @@ func (b *rebuild) carry(ctx context.Context, table string) error {
 		}
 		if err := rows.Scan(into...); err != nil {
 			return err
+		}
+		for i, v := range row {
+			if b, ok := v.([]byte); ok && len(b) == 0 {
+				row[i] = []byte{} // a driver reads no bytes as nil, and writes nil as NULL
+			}
 		}
 		if waiting = append(waiting, row); len(waiting) == maxRowsPerInsert {
 			if err := flush(); err != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +30,11 @@ func (e *ErasedError) Error() string {
 
 // Unwrap makes it one of those that are not there.
 func (e *ErasedError) Unwrap() error { return fs.ErrNotExist }
+
+func wasErased(err error) bool {
+	var e *ErasedError
+	return errors.As(err, &e)
+}
 
 // RefusedError says why an act was not allowed.
 type RefusedError struct{ Refusals []ledger.Refusal }
@@ -184,40 +190,18 @@ func (tx *Tx) unchanged(ctx context.Context, from int64, e ledger.Erasure) error
 
 // erase deletes a body, by the word of the entry that will have a place.
 func (tx *Tx) erase(ctx context.Context, digest canon.Digest, place int64, now canon.Time) error {
-	found, err := queryDigests(ctx, tx.SQL, `SELECT digest FROM blob WHERE digest = $1`+tx.store.db.ForUpdate(), digest[:])
-	if err != nil || len(found) == 0 { // it was erased before
+	// The row is held first, so that nobody puts it again meanwhile.
+	if _, err := queryDigests(ctx, tx.SQL, `SELECT digest FROM blob WHERE digest = $1`+tx.store.db.ForUpdate(), digest[:]); err != nil {
 		return err
 	}
 	if err := deleteBlob(ctx, tx.SQL, digest, now); err != nil {
 		return err
 	}
-	_, err = tx.SQL.ExecContext(ctx, `INSERT INTO erased(digest, place) VALUES ($1, $2) ON CONFLICT (digest) DO UPDATE SET place = excluded.place`, digest[:], place)
-	return err
+	return noteErased(ctx, tx.SQL, digest, place)
 }
 
-// EnrolmentsOf returns the bodies of the enrolments of a node that are still there, ordered.
-func (s *Store) EnrolmentsOf(ctx context.Context, node string) ([]canon.Digest, error) {
-	found, err := s.records(ctx, `kind = 'enrolment/v1' AND place >= $1`, all, int64(0))
-	if err != nil {
-		return nil, err
-	}
-	var out []canon.Digest
-	for _, r := range found {
-		body, err := s.Blob(ctx, r.Body)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		e, err := ledger.ParseEnrolment(body)
-		if err != nil {
-			return nil, fmt.Errorf("damaged database: entry %d: %w", r.Index, err)
-		}
-		if e.Node == node {
-			out = append(out, r.Body)
-		}
-	}
-	slices.SortFunc(out, compareDigests)
-	return slices.Compact(out), nil
+// noteErased records by which entry a blob was erased last.
+func noteErased(ctx context.Context, tx *sql.Tx, digest canon.Digest, place int64) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO erased(digest, place) VALUES ($1, $2) ON CONFLICT (digest) DO UPDATE SET place = excluded.place`, digest[:], place)
+	return err
 }

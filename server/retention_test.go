@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -200,8 +201,8 @@ func TestEraseRefuses(t *testing.T) {
 		x := newErasing(t, url)
 		gone := canon.Sum([]byte("nothing"))
 		n := len(x.all())
-		_, err := x.erase(ledger.ClassIdentity, x.evidence)
-		x.refused(err, "of class judgement, not identity")
+		_, err := x.erase(ledger.ClassChallenge, x.evidence)
+		x.refused(err, "of class judgement, not challenge")
 		_, err = x.erase(ledger.ClassJudgement, gone)
 		x.refused(err, "no earlier entry has it")
 		keyset := x.all()[0].Body
@@ -313,8 +314,8 @@ func (a altered) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
 	return a.Source.Blob(ctx, d)
 }
 
-// TestErasedPolicy erases the policy of old verdicts after a newer one took its place, and the challenge and enrolment of
-// old evidence: an audit goes on without them.
+// TestErasedPolicy erases the policy of old verdicts after a newer one took its place, and the challenge of old
+// evidence: an audit goes on without them.
 func TestErasedPolicy(t *testing.T) {
 	x := newErasing(t, "sqlite:"+filepath.Join(t.TempDir(), "assay.db"))
 	old := x.server.Policy().Digest
@@ -486,6 +487,47 @@ func TestTheLogMovesOn(t *testing.T) {
 			_, err := other.Act(t.Context(), erase, start+3*ledger.KeepJudgement)
 			if (err != nil) != c.moved || c.moved && !strings.Contains(err.Error(), "the log has moved on") {
 				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	})
+}
+
+// TestRebuildErased: a database of which much was erased is rebuilt, and its blob folder goes with it.
+func TestRebuildErased(t *testing.T) {
+	onAll(t, func(t *testing.T, url string) {
+		x := newErasing(t, url)
+		var challenge canon.Digest
+		for _, e := range x.all() {
+			if e.Body == x.evidence {
+				challenge = e.Refs[0]
+			}
+		}
+		_, err := x.erase(ledger.ClassJudgement, x.verdict)
+		must(t, err)
+		at, err := x.erase(ledger.ClassJudgement, x.verdict, x.appraisal, x.evidence)
+		must(t, err)
+		_, err = x.erase(ledger.ClassChallenge, challenge)
+		must(t, err)
+		x.advance()
+		want := dump(t, url)
+		for kind, to := range databases(t) {
+			_, err := server.Rebuild(t.Context(), url, to, rand.Reader)
+			must(t, err)
+			got := dump(t, to)
+			delete(got, "blob_folder") // the path is relative no more
+			for table, rows := range got {
+				if !slices.Equal(rows, want[table]) {
+					t.Errorf("into %s: %s: %q, want %q", kind, table, rows, want[table])
+				}
+			}
+			s := openStore(t, to)
+			_, err = s.Blob(t.Context(), x.appraisal)
+			var e *server.ErasedError
+			if !errors.As(err, &e) || e.Entry != at {
+				t.Errorf("into %s: %v, want erased by entry %d", kind, err, at)
+			}
+			if n, err := s.CheckBlobs(t.Context(), func(err error) { t.Error(err) }); n == 0 || err != nil {
+				t.Errorf("into %s: %d blobs (%v)", kind, n, err)
 			}
 		}
 	})

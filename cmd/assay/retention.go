@@ -29,7 +29,7 @@ audit repeats the judgement. These commands work on the server's own database, w
 the server runs or not.`,
 		Example: `  assay retention show --data /var/lib/assay
   assay retention hold "case 12" --node node-0123456789abcdef --reason "court order" --data /var/lib/assay
-  assay retention erase DIGEST --class identity --reason "asked for by its owner" --data /var/lib/assay`,
+  assay retention erase DIGEST --class challenge --reason "asked for by its owner" --data /var/lib/assay`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -199,9 +199,9 @@ func (a *app) retentionHoldCommand(d *database) *cobra.Command {
 		Long: `Keep what is of a node, a verdict or any blob from being erased.
 
 A hold on a node covers its evidence, the challenges that this answers, the appraisals
-and verdicts of it, now and later, and the enrolments that it has now. A hold on a
-digest covers that blob and what it rests on: of a verdict its appraisal, evidence,
-challenge and policy. It is an entry of the log, and lasts until it is released.`,
+and verdicts of it, now and later. A hold on a digest covers that blob and what it
+rests on: of a verdict its appraisal, evidence, challenge and policy. It is an entry of
+the log, and lasts until it is released.`,
 		Example: `  assay retention hold "case 12" --node node-0123456789abcdef --reason "court order" --data /var/lib/assay`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -211,15 +211,7 @@ challenge and policy. It is an entry of the log, and lasts until it is released.
 					return ledger.Erasure{}, err
 				}
 				nodes := slices.Compact(slices.Sorted(slices.Values(nodes)))
-				for _, n := range nodes {
-					more, err := s.EnrolmentsOf(c.Context(), n)
-					if err != nil {
-						return ledger.Erasure{}, err
-					}
-					ds = append(ds, more...)
-				}
-				slices.SortFunc(ds, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
-				return ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActHold, Hold: args[0], Nodes: append([]string{}, nodes...), Digests: slices.Compact(ds), Reason: reason}, nil
+				return ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActHold, Hold: args[0], Nodes: append([]string{}, nodes...), Digests: ds, Reason: reason}, nil
 			}, fmt.Sprintf("the hold %q is in force", args[0]))
 		},
 	}
@@ -257,7 +249,7 @@ All of them or none. The entries stay, and what they say besides; so does the an
 who asks for what is gone: erased, and by which entry. Bytes in the segments of a blob
 folder are gone when the server has written the segment anew, at its next collections;
 PostgreSQL needs a VACUUM; copies and backups are for you to see to.`,
-		Example: `  assay retention erase DIGEST --class identity --reason "asked for by its owner" --data /var/lib/assay
+		Example: `  assay retention erase DIGEST --class challenge --reason "asked for by its owner" --data /var/lib/assay
   assay retention erase DIGEST --class judgement --reason "out of retention" --dry-run --data /var/lib/assay`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -282,7 +274,7 @@ PostgreSQL needs a VACUUM; copies and backups are for you to see to.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&class, "class", "", "`CLASS` of all of them: judgement, challenge or identity")
+	fl.StringVar(&class, "class", "", "`CLASS` of all of them: judgement or challenge")
 	fl.StringVar(&reason, "reason", "", "`TEXT` that the log keeps")
 	fl.BoolVar(&dry, "dry-run", false, "say whether it is allowed, and erase nothing")
 	return cmd

@@ -14,8 +14,8 @@ import (
 	"github.com/assay-network/assay/server"
 )
 
-// writeOldStore makes the database of a server that has an old enrolment and old evidence of the node node-1, and young
-// evidence. $OLD, $YOUNG and $ENROLMENT are their digests.
+// writeOldStore makes the database of a server that has an old challenge that nothing answered, old evidence of the node
+// node-1, and young evidence. $CHALLENGE, $OLD and $YOUNG are their digests.
 func writeOldStore(env *testscript.Env) error {
 	data := filepath.Join(env.WorkDir, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -28,12 +28,6 @@ func writeOldStore(env *testscript.Env) error {
 	}
 	defer s.Close()
 	old := canon.At(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC))
-	enrolment, err := canon.Marshal(ledger.Enrolment{
-		Type: ledger.EnrolmentType, Node: "node-1", Basis: ledger.BasisActivation, EK: canon.Sum([]byte("ek")), AK: canon.Hex{1}, Verifier: "https://assay.example",
-	})
-	if err != nil {
-		return err
-	}
 	return s.Tx(ctx, func(tx *server.Tx) error {
 		for _, e := range []struct {
 			name, kind, stream string
@@ -41,7 +35,7 @@ func writeOldStore(env *testscript.Env) error {
 			body               []byte
 		}{
 			{"OLD", ledger.KindEvidence, ledger.NodeStream("node-1"), old, []byte("old evidence")},
-			{"ENROLMENT", ledger.KindEnrolment, ledger.StreamVerifier, old, enrolment},
+			{"CHALLENGE", ledger.KindChallenge, ledger.StreamVerifier, old, []byte("old challenge")},
 			{"YOUNG", ledger.KindEvidence, ledger.NodeStream("node-1"), canon.At(time.Now()), []byte("young evidence")},
 		} {
 			env.Setenv(e.name, canon.Sum(e.body).String())
