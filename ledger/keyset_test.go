@@ -280,7 +280,13 @@ func TestKeysetsInOrder(t *testing.T) {
 
 func TestFirstKeyset(t *testing.T) {
 	first := firstKeyset(t)
-	_, err := ledger.ReadKeys(nil)
+	early := firstKeyset(t)
+	for i := range early.Keys {
+		early.Keys[i].From -= 3600
+	}
+	_, err := ledger.ReadKeys([]ledger.Envelope{sealKeyset(t, early, edKey(1), ecKey(2), edKey(3))})
+	check(t, "keys that stood before it", err, "")
+	_, err = ledger.ReadKeys(nil)
 	check(t, "none", err, "no keyset")
 	_, err = ledger.ReadKeys([]ledger.Envelope{sealKeyset(t, first, edKey(1), ecKey(2))})
 	check(t, "a key that did not sign", err, "the new promise key")
