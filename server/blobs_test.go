@@ -305,6 +305,19 @@ func TestRelativeFolder(t *testing.T) {
 	wantBlobs(t, openStore(t, "sqlite:"+filepath.Join(moved, "assay.db")), []byte("kept"))
 }
 
+// TestRebuildOnAFolder: a rebuilt database finds the blob folder that lay beside the old one.
+func TestRebuildOnAFolder(t *testing.T) {
+	dir := t.TempDir()
+	from, to := "sqlite:"+filepath.Join(dir, "assay.db"), "sqlite:"+filepath.Join(t.TempDir(), "assay.db")
+	s := openStore(t, from)
+	must(t, s.MoveBlobs(t.Context(), filepath.Join(dir, "blobs"), func(int64) {}))
+	putBlobs(t, s, []byte("kept"), []byte{})
+	must(t, s.Close())
+	_, err := server.Rebuild(t.Context(), from, to, newSource(1))
+	must(t, err)
+	wantBlobs(t, openStore(t, to), []byte("kept"), []byte{})
+}
+
 // segmentFiles returns the segments of a folder.
 func segmentFiles(t testing.TB, dir string) []string {
 	t.Helper()
