@@ -1,6 +1,10 @@
 package attest
 
-import "github.com/assay-network/assay/internal/canon"
+import (
+	"sync"
+
+	"github.com/assay-network/assay/internal/canon"
+)
 
 // Case is everything that an appraisal looks at beside the evidence: a pure function of it and the evidence is all that
 // an appraisal is.
@@ -11,6 +15,35 @@ type Case struct {
 	Roots      Roots
 	At         canon.Time // the time of appraisal
 	Memory     *Memory    // may be nil; never changes a result
+
+	digests []canon.Digest // of the first items of Collateral; see Named
+}
+
+// largeItem is the size in bytes from which on an item of collateral, such as a manifest, is worth a goroutine.
+const largeItem = 32 << 10
+
+// Named returns the case with the digest of each item of its collateral made once, for all who ask for one. Collateral may
+// then only be added to at its end.
+func (c Case) Named() Case {
+	c.digests = make([]canon.Digest, len(c.Collateral))
+	var naming sync.WaitGroup
+	for i, item := range c.Collateral {
+		if len(item.Data) < largeItem {
+			c.digests[i] = item.Digest()
+			continue
+		}
+		naming.Go(func() { c.digests[i] = item.Digest() })
+	}
+	naming.Wait()
+	return c
+}
+
+// CollateralDigest returns the digest of an item of collateral by its index.
+func (c *Case) CollateralDigest(i int) canon.Digest {
+	if i < len(c.digests) {
+		return c.digests[i]
+	}
+	return c.Collateral[i].Digest()
 }
 
 // Asked is what the sealing component's REPORT_DATA must hold to be fresh. The zero Asked asks nothing.

@@ -29,6 +29,7 @@ const (
 // It does not decide whether a challenge is still open or was used before: whoever issued it knows. It takes reference
 // values, expectations and the time from the caller, who must not take them from the provider.
 func Appraise(o *Opened, c attest.Case) Appraisal {
+	c = c.Named()
 	a := Appraisal{Type: AppraisalType, Rules: Rooms(), AsOf: c.At, Claims: claim.Set{}, Needs: []attest.Need{}}
 	lists := digestsOf(c.References)
 	a.Inputs = inputs(o, c, lists)
@@ -75,8 +76,8 @@ func inputs(o *Opened, c attest.Case, lists []canon.Digest) []Input {
 			in = append(in, Input{InputReferences, d})
 		}
 	}
-	for _, item := range c.Collateral {
-		in = append(in, Input{item.Kind, item.Digest()})
+	for i, item := range c.Collateral {
+		in = append(in, Input{item.Kind, c.CollateralDigest(i)})
 	}
 	return append(in, Input{InputRoots, c.Roots.Digest()})
 }

@@ -21,16 +21,16 @@ type item struct {
 // sortCollateral reads the items that this room uses; manifests are read where one is looked for.
 func (a *appraisal) sortCollateral() {
 	var listed []byte
-	for _, c := range a.c.Collateral {
+	for i, c := range a.c.Collateral {
 		it := item{Collateral: c}
 		switch c.Kind {
 		case attest.KindNVIDIARIM:
-			it.digest = c.Digest()
+			it.digest = a.c.CollateralDigest(i)
 		case attest.KindNVIDIAOCSP:
-			it.digest = c.Digest()
+			it.digest = a.c.CollateralDigest(i)
 			it.ocsp = attest.Remember(a.c.Memory, canon.Hash("nvidia/ocsp/v1", it.digest[:]), func() ocsp { return readOCSP(c.Data) })
 		case attest.KindNVIDIACRL:
-			it.digest = c.Digest()
+			it.digest = a.c.CollateralDigest(i)
 			it.issuer = attest.Remember(a.c.Memory, canon.Hash("nvidia/crl-issuer/v1", it.digest[:]), func() string {
 				if len(c.Data) > attest.MaxCRL {
 					return ""

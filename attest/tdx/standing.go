@@ -110,7 +110,7 @@ func (a *appraisal) judgeRevocation() (root revocations) {
 // sortCollateral picks this room's items, with the TCB signing certificates among and in them, in the order of the
 // collateral.
 func (a *appraisal) sortCollateral() {
-	for _, c := range a.c.Collateral {
+	for n, c := range a.c.Collateral {
 		var find func() *signer
 		switch c.Kind {
 		case attest.KindIntelPCKCRL, attest.KindIntelRootCRL:
@@ -133,7 +133,7 @@ func (a *appraisal) sortCollateral() {
 		default:
 			continue
 		}
-		i := item{Collateral: c, digest: c.Digest()}
+		i := item{Collateral: c, digest: a.c.CollateralDigest(n)}
 		i.signer = attest.Remember(a.c.Memory, canon.Hash("tdx/signer/v1", a.roots[:], []byte(c.Kind), i.digest[:]), find)
 		a.items = append(a.items, i)
 		if s := i.signer; s != nil && len(a.signers) < maxSigners && !slices.ContainsFunc(a.signers, func(o signer) bool { return o.digest == s.digest }) {
