@@ -77,12 +77,15 @@ type storedBlob struct {
 // edge says that a whole needs a part.
 type edge struct{ part, whole canon.Digest }
 
-// encode returns how a blob is written, and the parts that are written beside it.
+// encode returns how a blob is written, and the parts that are written beside it. A part has none: whoever sends a bundle
+// may have put another one into it.
 func (c codec) encode(digest canon.Digest, data []byte, part bool) (b storedBlob, parts map[canon.Digest][]byte) {
 	b = storedBlob{digest: digest, data: data, part: part}
-	if manifest, parts, ok := splitBundle(data); ok {
-		b.coding, b.data = codingManifest, c.w.EncodeAll(manifest, nil)
-		return b, parts
+	if !part {
+		if manifest, parts, ok := splitBundle(data); ok {
+			b.coding, b.data = codingManifest, c.w.EncodeAll(manifest, nil)
+			return b, parts
+		}
 	}
 	if len(data) >= minCompressed {
 		if z := c.w.EncodeAll(data, nil); len(z) < len(data) {

@@ -121,7 +121,8 @@ func TestBlobsComeBack(t *testing.T) {
 		blobs := [][]byte{
 			{}, []byte("short"), bytes.Repeat([]byte("long "), 5000), random(1, 5000), text, env.Payload,
 			bundleOf(t, []byte("other report"), chain),
-			bundleOf(t, []byte("short chain"), chain[:255]),                   // below the size that is worth a row
+			bundleOf(t, []byte("short chain"), chain[:255]), // below the size that is worth a row
+			bundleOf(t, []byte("another bundle as a chain"), bundleOf(t, nil, random(4, 900))),
 			bytes.Replace(text, []byte(`"payload"`), []byte(` "payload"`), 1), // not canonical: not split
 			append(bytes.Clone(text), '\n'),
 		}
@@ -129,10 +130,10 @@ func TestBlobsComeBack(t *testing.T) {
 		putBlobs(t, s, blobs[0], blobs[4])
 		wantBlobs(t, s, blobs...)
 		wantBlobs(t, s, chain)
-		if h := holdings(t, s); h.Blobs != int64(len(blobs)+1) {
-			t.Errorf("%d rows, want one for each blob and one for the chain that two share", h.Blobs)
+		if h := holdings(t, s); h.Blobs != int64(len(blobs)+2) {
+			t.Errorf("%d rows, want one for each blob, one for the chain that two share and one for that which is a bundle", h.Blobs)
 		}
-		if n, err := s.CheckBlobs(t.Context(), func(err error) { t.Error(err) }); err != nil || n != int64(len(blobs)+1) {
+		if n, err := s.CheckBlobs(t.Context(), func(err error) { t.Error(err) }); err != nil || n != int64(len(blobs)+2) {
 			t.Errorf("%d checked (%v)", n, err)
 		}
 		other := openStore(t, url) // another process reads them too
