@@ -19,12 +19,11 @@ import (
 )
 
 // Keys of attestation results are apart from the keys of the log: no entry names them, they change as often as the operator
-// likes, and relying parties find them at /.well-known/jwks.json. Each is P-256,
-// since ES256 is what every JWT library reads.
+// likes, and relying parties find them at /.well-known/jwks.json. Each is P-256, since ES256 is what every JWT library
+// reads.
 //
 // The database says which key signs, so that all processes change at once. A key that was retired signs nothing more, its
-// file is removed, and it stays published until the
-// last result of it has expired.
+// file is removed, and it stays published until the last result of it has expired.
 
 // beginEAR makes the first key, or another one where the settings ask for it. The file is on the disk before the row
 // that names it; a crash between the two leaves a file that nothing names.
@@ -87,7 +86,7 @@ func (s *Server) newEARKey(ctx context.Context, instead string) error {
 		return err
 	})
 	if err != nil || !made {
-		return errors.Join(err, s.ring.Forget(keyring.UseEAR, key.ID()))
+		return s.dropKey(err, keyring.UseEAR, key.ID())
 	}
 	return nil
 }
