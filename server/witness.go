@@ -94,7 +94,7 @@ func InitWitness(data, name string, logs []string, deps Deps) (vkey string, err 
 	if err := keyring.NewFile(keyPath, private, keyring.Secrets{Getenv: deps.Getenv}); err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+	if err := files.Create(path, []byte(text+"\n")); err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
 	return vkey, nil
