@@ -430,6 +430,17 @@ func TestHeldPart(t *testing.T) {
 		}
 		wantBlobs(t, s, chain)
 		act(ledger.ActRelease)
+		s.TestingOnlyStep(func(step string) { // a hold that comes while it is collected
+			if step == "held" {
+				s.TestingOnlyStep(func(string) {})
+				act(ledger.ActHold, canon.Sum(chain))
+			}
+		})
+		if c, err := s.Collect(t.Context(), late); err != nil || c.Blobs != 0 {
+			t.Errorf("%+v (%v), want nothing collected", c, err)
+		}
+		wantBlobs(t, s, chain)
+		act(ledger.ActRelease)
 		if c, err := s.Collect(t.Context(), late); err != nil || c.Blobs != 1 {
 			t.Errorf("%+v (%v), want the chain collected", c, err)
 		}
