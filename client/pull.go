@@ -382,7 +382,7 @@ func atOnce[T any](ctx context.Context, items []T, do func(context.Context, T) e
 // write writes a file whole or not at all, durably: what the folder has is not fetched again, so a crash must leave no half
 // of it under its name.
 func write(name string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	if err := files.Folder(filepath.Dir(name)); err != nil {
 		return err
 	}
 	return files.Replace(name, data)

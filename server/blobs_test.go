@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -232,6 +233,7 @@ func TestMoveBlobs(t *testing.T) {
 		}))
 		blobs = append(blobs, plain)
 		dir := filepath.Join(t.TempDir(), "a", "blobs")
+		slow := openStore(t, url) // began before there was a folder, and moves after it
 		var last int64
 		must(t, s.MoveBlobs(t.Context(), dir, func(n int64) { last = n }))
 		if last != int64(len(blobs)+1) {
@@ -252,10 +254,30 @@ func TestMoveBlobs(t *testing.T) {
 			t.Errorf("%d moved the second time, want 1", last)
 		}
 		wantBlobs(t, openStore(t, url), append(blobs, late)...)
-		if err := s.MoveBlobs(t.Context(), t.TempDir(), func(int64) {}); err == nil || !strings.Contains(err.Error(), "they lie in "+dir) {
-			t.Errorf("a second folder: %v", err)
+		other := t.TempDir()
+		for _, s := range []*server.Store{s, slow} {
+			if err := s.MoveBlobs(t.Context(), other, func(int64) {}); err == nil || !strings.Contains(err.Error(), "they lie in "+dir) {
+				t.Errorf("a second folder: %v", err)
+			}
+			must(t, s.MoveBlobs(t.Context(), dir, func(int64) { t.Error("it was moved already") }))
+		}
+		if left, err := os.ReadDir(other); err != nil || len(left) > 0 {
+			t.Errorf("in the second folder: %v (%v)", left, err)
 		}
 	})
+}
+
+// TestMoveLargeBlobs: what one transaction moves, and so holds in memory, is bounded in bytes as well.
+func TestMoveLargeBlobs(t *testing.T) {
+	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "assay.db"))
+	for i := range 2 {
+		putBlobs(t, s, random(byte(i), 16<<20))
+	}
+	var moved []int64
+	must(t, s.MoveBlobs(t.Context(), filepath.Join(t.TempDir(), "blobs"), func(n int64) { moved = append(moved, n) }))
+	if !slices.Equal(moved, []int64{1, 2}) {
+		t.Errorf("moved in steps to %v, want one at a time", moved)
+	}
 }
 
 // TestFolderOfAnother: a database opens its own blob folder and no other, and none that is not there.

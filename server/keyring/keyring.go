@@ -152,7 +152,7 @@ type token interface {
 
 // Open returns a ring. Tokens are opened, so that a missing one shows at once; files are read when they are asked for.
 func Open(c Config) (_ *Ring, err error) {
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+	if err := files.Folder(c.Dir); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	r := &Ring{config: c, held: map[string]*Key{}, tokens: map[string]token{}}
