@@ -85,7 +85,7 @@ func (s *Store) collectSome(ctx context.Context, due int64, after []byte, acts [
 	err = s.db.Erase(ctx, func(tx *sql.Tx) error {
 		gone, last = 0, nil
 		// The stream first, as whoever makes a hold takes it: none comes until the end of this.
-		if _, err := tx.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx); err != nil {
 			return err
 		}
 		found, err := queryDigests(ctx, tx, `SELECT digest FROM blob WHERE unnamed <> 0 AND unnamed <= $1 AND digest > $2 ORDER BY digest LIMIT $3`+s.db.ForUpdate(),

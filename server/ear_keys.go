@@ -13,7 +13,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server/keyring"
 	"github.com/assay-network/assay/verifier"
 )
@@ -69,8 +68,7 @@ func (s *Server) newEARKey(ctx context.Context, instead string) error {
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		made = false
 		now := int64(s.time())
-		// The row of the stream is there since the first entry, and serves as the lock of what a start changes.
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx.SQL); err != nil {
 			return err
 		}
 		var signs string

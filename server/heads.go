@@ -50,10 +50,11 @@ func (s *Store) AppendHeads(ctx context.Context, now canon.Time) (bool, error) {
 	made := false
 	err := s.Tx(ctx, func(tx *Tx) error {
 		made = false
-		for _, lock := range []string{`UPDATE stream SET next = next WHERE name = '` + ledger.StreamServer + `'`, `UPDATE arrival SET next = next WHERE id = 1`} {
-			if _, err := tx.SQL.ExecContext(ctx, lock); err != nil {
-				return err
-			}
+		if err := holdServer(ctx, tx.SQL); err != nil {
+			return err
+		}
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE arrival SET next = next WHERE id = 1`); err != nil {
+			return err
 		}
 		if due, err := headsDue(ctx, tx.SQL); err != nil || due == 0 || due > now { // another process was faster
 			return err

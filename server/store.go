@@ -206,6 +206,15 @@ func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
 	return tail, nil
 }
 
+// holdServer takes the row of the server's own stream, which is there since the first entry, until the transaction ends: of
+// several processes that change what it stands for, one after another does.
+func holdServer(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		return fmt.Errorf("hold the server's stream: %w", err)
+	}
+	return nil
+}
+
 // flush writes what the transaction collected. Rows go in an order that all transactions share, to keep deadlocks rare,
 // and the places in the log come last: from there to the commit, transactions of all processes queue.
 func (tx *Tx) flush(ctx context.Context) error {
