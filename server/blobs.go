@@ -200,11 +200,11 @@ func queryDigests(ctx context.Context, q rowsQuerier, query string, args ...any)
 	defer rows.Close()
 	var out []canon.Digest
 	for rows.Next() {
-		var d []byte
+		var d canon.Digest
 		if err := rows.Scan(&d); err != nil {
 			return nil, err
 		}
-		out = append(out, canon.Digest(d))
+		out = append(out, d)
 	}
 	return out, rows.Err()
 }
@@ -462,11 +462,9 @@ func (s *Store) moveSome(ctx context.Context, after []byte) (n int, last []byte,
 		var items []pack.Item
 		for size := 0; size < movedBytes && rows.Next(); size += len(items[len(items)-1].Data) {
 			var i pack.Item
-			var digest []byte
-			if err := rows.Scan(&digest, &i.Coding, &i.Data); err != nil {
+			if err := rows.Scan(&i.Digest, &i.Coding, &i.Data); err != nil {
 				return err
 			}
-			i.Digest = canon.Digest(digest)
 			items = append(items, i)
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(items) == 0 {

@@ -403,6 +403,11 @@ func TestDamagedRow(t *testing.T) {
 	if _, err := s.Blob(t.Context(), canon.Sum(blob)); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("%v, want damage", err)
 	}
+	// A digest that is none is an error as well, and no panic.
+	must(t, db.Tx(t.Context(), func(tx *sql.Tx) error { _, err := tx.Exec(`UPDATE blob SET digest = $1`, blob[:5]); return err }))
+	if _, err := s.CheckBlobs(t.Context(), func(error) {}); err == nil || !strings.Contains(err.Error(), "damaged database: a digest of 5 bytes, want 32") {
+		t.Errorf("%v, want damage", err)
+	}
 }
 
 // In the child of TestKillAtStep these name the database and the step after which it kills itself.

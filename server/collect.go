@@ -254,11 +254,11 @@ func (s *Store) emptySegment(ctx context.Context, segment int64, c *Collected) e
 			var items []pack.Item
 			for rows.Next() {
 				p := pack.Place{Segment: segment}
-				var d []byte
+				var d canon.Digest
 				if err := rows.Scan(&d, &p.At, &p.Length); err != nil {
 					return err
 				}
-				i, err := s.folder.Read(p, canon.Digest(d))
+				i, err := s.folder.Read(p, d)
 				if err != nil {
 					return err
 				}

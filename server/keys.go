@@ -89,11 +89,11 @@ func (s *Store) keysAfter(ctx context.Context, k keys) (keys, error) {
 	var bodies []canon.Digest
 	for rows.Next() {
 		var sequence int64
-		var body []byte
+		var body canon.Digest
 		if err := rows.Scan(&sequence, &body); err != nil {
 			return k, fmt.Errorf("read keysets: %w", err)
 		}
-		bodies, end = append(bodies, canon.Digest(body)), max(end, sequence+1)
+		bodies, end = append(bodies, body), max(end, sequence+1)
 	}
 	if err := rows.Err(); err != nil {
 		return k, fmt.Errorf("read keysets: %w", err)

@@ -196,13 +196,11 @@ func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
 	if held {
 		return tail, nil
 	}
-	var last []byte
 	err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
-		ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, stream, tail.Last[:]).Scan(&tail.Next, &last)
+		ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, stream, tail.Last[:]).Scan(&tail.Next, &tail.Last)
 	if err != nil {
 		return tail, fmt.Errorf("append to stream %s: %w", stream, err)
 	}
-	copy(tail.Last[:], last)
 	return tail, nil
 }
 
