@@ -76,7 +76,7 @@ type Server struct {
 	stall     atomic.Bool // the last try to publish found no quorum
 
 	turns    turns
-	mirror   *Mirror       // nil: none
+	mirror   *Mirror       // nil: none, or another process writes it
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
 	looks    chan struct{} // holds one signal for each anonymous appraisal under way
@@ -139,10 +139,10 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.openWitnesses(); err != nil {
 		return nil, err
 	}
-	if settings.Mirror != "" {
-		if s.mirror, err = OpenMirror(settings.Mirror); err != nil {
-			return nil, err
-		}
+	if err := s.openMirror(); errors.Is(err, errMirrorHeld) {
+		s.log.Info("the mirror is another process's; this one takes it over when that one ends", "mirror", settings.Mirror)
+	} else if err != nil {
+		return nil, err
 	}
 	s.handler = s.routes()
 	if err := s.takeTurns(ctx); err != nil {
@@ -246,7 +246,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.runs(RolePublish) {
 		loops.Go(func() { s.everyInterval(ctx, "publishing failed", s.publish) })
 	}
-	if s.mirror != nil {
+	if s.settings.Mirror != "" {
 		loops.Go(func() { s.everyInterval(ctx, "mirroring failed", s.updateMirror) })
 	}
 	loops.Go(func() { s.collectLoop(ctx) })
@@ -324,8 +324,21 @@ func (s *Server) everyInterval(ctx context.Context, failed string, do func(conte
 	}
 }
 
-// updateMirror writes what is published to the mirror, where there is one.
+// openMirror opens the mirror, where there is one and this process has not opened it.
+func (s *Server) openMirror() (err error) {
+	if s.settings.Mirror != "" && s.mirror == nil {
+		s.mirror, err = OpenMirror(s.settings.Mirror)
+	}
+	return err
+}
+
+// updateMirror writes what is published to the mirror, where there is one and no other process does.
 func (s *Server) updateMirror(ctx context.Context) error {
+	if err := s.openMirror(); errors.Is(err, errMirrorHeld) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	if s.mirror == nil {
 		return nil
 	}
