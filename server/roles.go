@@ -116,7 +116,10 @@ func (s *Server) inTurn(ctx context.Context, role string, f func(context.Context
 	}
 	err := f(Under(ctx, l))
 	if errors.Is(err, ErrNotHeld) {
-		s.log.Warn("role lost", "role", role, "why", err)
+		if _, still := s.turns.of(role); still { // else it is told already
+			s.turns.set(role, Lease{}, false)
+			s.log.Warn("role lost", "role", role, "why", err)
+		}
 		return nil
 	}
 	return err
