@@ -76,7 +76,11 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(db.write.PingContext(ctx), db.read.PingContext(ctx)); err != nil {
+	err = db.write.PingContext(ctx)
+	if db.read != db.write {
+		err = errors.Join(err, db.read.PingContext(ctx))
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
 	}
 	return db, nil
