@@ -511,7 +511,7 @@ func TestRebuildErased(t *testing.T) {
 		x.advance()
 		want := dump(t, url)
 		for kind, to := range databases(t) {
-			_, err := server.Rebuild(t.Context(), url, to, rand.Reader)
+			_, err := server.Rebuild(t.Context(), url, to, rand.Reader, nil)
 			must(t, err)
 			got := dump(t, to)
 			delete(got, "blob_folder") // the path is relative no more
