@@ -24,7 +24,7 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.appraiseDue(ctx); err != nil && ctx.Err() == nil {
-			s.alarm("appraising failed", "error", err)
+			s.failed("appraising failed", err)
 		}
 		select {
 		case <-ctx.Done():

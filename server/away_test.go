@@ -2,13 +2,15 @@ package server_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
 )
 
 // TestDatabaseAway: while the database is away, whoever asks learns that and when to come again, at every operation and
-// whether it reads or writes; once it is back, the same requests are answered.
+// whether it reads or writes, and the operator learns it once; when it is back, the same requests are answered.
 func TestDatabaseAway(t *testing.T) {
 	pg := pgtest.NewServer(t)
 	l := newLab(t, pg.URL())
@@ -34,7 +36,19 @@ func TestDatabaseAway(t *testing.T) {
 			}
 		}
 	}
+	if err := l.server.Advance(t.Context()); !sqldb.Unavailable(err) {
+		t.Errorf("the server's own work while it is away: %v", err)
+	}
+	told := func(words string, want int) {
+		t.Helper()
+		if got := strings.Count(l.log.String(), words); got != want {
+			t.Errorf("%q is told %d times, want %d\n%s", words, got, want, l.log)
+		}
+	}
+	told("alarm=true", 1)
 	pg.Start(t)
+	l.advance()
+	told(`msg="the database is available again"`, 1)
 	for _, r := range requests {
 		if resp, body := l.send(r.method, r.path, n.credential, r.contentType, r.body); resp.StatusCode != r.want {
 			t.Errorf("%s %s when it is back: %d %q, want %d", r.method, r.path, resp.StatusCode, body, r.want)

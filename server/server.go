@@ -33,6 +33,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/server/keyring"
@@ -74,6 +75,7 @@ type Server struct {
 
 	witnesses *Witnesses  // nil: nobody is asked to cosign
 	stall     atomic.Bool // the last try to publish found no quorum
+	away      atomic.Bool // the database was not available, which was told
 
 	turns    turns
 	mirror   *Mirror       // nil: none, or another process writes it
@@ -319,7 +321,7 @@ func (s *Server) everyInterval(ctx context.Context, failed string, do func(conte
 		case <-tick.C:
 		}
 		if err := do(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
-			s.alarm(failed, "error", err)
+			s.failed(failed, err)
 		}
 	}
 }
@@ -375,6 +377,30 @@ func (s *Server) publish(ctx context.Context) error {
 func (s *Server) alarm(what string, args ...any) {
 	s.metrics.alarms.Inc()
 	s.log.Error(what, append([]any{"alarm", true}, args...)...)
+}
+
+// failed is alarm for what may have failed because the database is not available. That is an alarm once, whatever fails
+// of it, until it is available again.
+func (s *Server) failed(what string, err error, args ...any) {
+	args = append(args, "error", err)
+	switch {
+	case !sqldb.Unavailable(err):
+		s.alarm(what, args...)
+	case s.away.CompareAndSwap(false, true):
+		s.alarm("the database is not available", args...)
+	default:
+		s.log.Debug("the database is still not available", args...)
+	}
+}
+
+// noteBack tells that the database is available again.
+func (s *Server) noteBack(ctx context.Context) {
+	if !s.away.Load() {
+		return
+	}
+	if _, err := s.store.Progress(ctx); err == nil && s.away.CompareAndSwap(true, false) {
+		s.log.Info("the database is available again")
+	}
 }
 
 // time returns the server's clock in whole seconds.
