@@ -62,7 +62,7 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.Is(err, ErrNotHeld), errors.Is(err, sqldb.ErrUnavailable):
+			case errors.Is(err, ErrNotHeld), sqldb.Unavailable(err):
 				return err
 			case errors.Is(err, sqldb.ErrExists):
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.

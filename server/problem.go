@@ -135,7 +135,7 @@ func (s *Server) problemOf(ctx context.Context, what string, err error) *problem
 		return refuse(codeNotFound, "no such thing")
 	case ctx.Err() != nil:
 		return &problem{code: codeBusy, detail: "the request took too long", retry: time.Second}
-	case errors.Is(err, sqldb.ErrUnavailable):
+	case sqldb.Unavailable(err):
 		s.alarm("the database is not available", "request", what, "error", err)
 		return &problem{code: codeBusy, detail: "the database is not available; send it again: what was taken is not taken twice", retry: retryDatabase}
 	}

@@ -244,6 +244,15 @@ func TestUnavailable(t *testing.T) {
 		if err := db.Tx(t.Context(), exec(t.Context(), insert, "down", nil)); !errors.Is(err, sqldb.ErrUnavailable) {
 			t.Errorf("while it is down: %v, want %v", err, sqldb.ErrUnavailable)
 		}
+		// A query outside a transaction. Its socket is not there, and that is none of the query's answers.
+		var n int
+		outside := db.Reader().QueryRow(`SELECT count(*) FROM account`).Scan(&n)
+		if !sqldb.Unavailable(outside) || errors.Is(outside, fs.ErrNotExist) || strings.Contains(outside.Error(), "\n") {
+			t.Errorf("a query while it is down: %q, want one line that it is not available", outside)
+		}
+		if _, err := sqldb.Open(t.Context(), s.URL()); !errors.Is(err, sqldb.ErrUnavailable) || strings.Count(err.Error(), "failed to connect") != 1 {
+			t.Errorf("opened while it is down: %v", err)
+		}
 		check(t, db, failed, func() { s.Start(t) })
 	})
 	t.Run("sqlite is full", func(t *testing.T) {
@@ -263,6 +272,10 @@ func TestUnavailable(t *testing.T) {
 			db := open(t, url, fstest.MapFS{"0001_account.sql": first})
 			if err := db.Tx(t.Context(), exec(t.Context(), `INSERT INTO nowhere VALUES (1)`)); err == nil || errors.Is(err, sqldb.ErrUnavailable) {
 				t.Errorf("%v, want another error than %v", err, sqldb.ErrUnavailable)
+			}
+			_, missing := os.Open(filepath.Join(t.TempDir(), "nothing"))
+			if err := db.Tx(t.Context(), func(*sql.Tx) error { return missing }); !errors.Is(err, fs.ErrNotExist) || sqldb.Unavailable(err) {
+				t.Errorf("%v, want %v alone", err, missing)
 			}
 		})
 	})
