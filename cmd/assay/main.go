@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -77,6 +78,7 @@ could not run, 3 undecided.`,
 	root.AddCommand(a.verifyCommand(), a.inspectCommand(), a.measureCommand(), a.policyCommand())
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
 	root.AddCommand(a.retentionCommand(), a.blobsCommand())
+	sayUsage(root)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -95,6 +97,32 @@ could not run, 3 undecided.`,
 		fmt.Fprintf(a.stderr, "assay: hint: %s\n", h.hint)
 	}
 	return exitUsage
+}
+
+// sayUsage lets a command and those below it say how they are called, where they are called wrongly.
+func sayUsage(cmd *cobra.Command) {
+	hint := func(c *cobra.Command, err error) error {
+		if c.HasSubCommands() {
+			return withHint(err, "run: %s --help", c.CommandPath())
+		}
+		return withHint(err, "usage: %s; run: %s --help", c.UseLine(), c.CommandPath())
+	}
+	cmd.SetFlagErrorFunc(hint)
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			switch {
+			case err == nil:
+				return nil
+			case strings.Contains(err.Error(), "arg(s)"): // cobra counts them in its own words
+				err = fmt.Errorf("another number of arguments is wanted than %d", len(args))
+			}
+			return hint(c, err)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		sayUsage(c)
+	}
 }
 
 // say writes words for people, unless they asked for quiet.
