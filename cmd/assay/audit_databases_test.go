@@ -5,11 +5,14 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
@@ -58,6 +61,33 @@ func TestAuditOnBothDatabases(t *testing.T) {
 	}
 	if bytes.Equal(files[0][0], files[0][1]) {
 		t.Error("the scope is the whole log")
+	}
+}
+
+// TestSpreadsheetsRunNothing: what a log calls its nodes is text in a spreadsheet, and no formula.
+func TestSpreadsheetsRunNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeVerdictsTo(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), dir, vectors.Dir(t), "=2+3", "@SUM(1)\tx"); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"population"}, {"sample", "--seed", "1", "--size", "5", "--by", "node", "-o", "csv"}} {
+		stdout, stderr, code := command(t, append([]string{"audit", args[0], filepath.Join(dir, "verdicts.tar"), "--trust", filepath.Join(dir, "trust.yaml")}, args[1:]...)...)
+		rows, err := csv.NewReader(strings.NewReader(stdout)).ReadAll()
+		if code != 0 || err != nil || len(rows) != 6 {
+			t.Fatalf("%s: exit code %d, %v\n%s%s", args[0], code, err, stdout, stderr)
+		}
+		nodes := map[string]bool{}
+		for _, row := range rows[1:] {
+			nodes[row[slices.Index(rows[0], "node")]] = true
+			for _, field := range row {
+				if field != "" && strings.Contains("=+-@\t\r", field[:1]) {
+					t.Errorf("%s: the field %q", args[0], field)
+				}
+			}
+		}
+		if !nodes["'=2+3"] || !nodes["milan"] || len(nodes) != 3 {
+			t.Errorf("%s: nodes %v", args[0], nodes)
+		}
 	}
 }
 
