@@ -153,10 +153,10 @@ func TestPaperOfAForger(t *testing.T) {
 	s.serve(newHost("good", sevsnp.PolicySMT))
 	s.publish()
 	p, page, _ := paper(t, s, newService(t, "honest").trust(), audit.Options{})
-	if p.Outcome != audit.Faulty || !strings.Contains(page, "Not the trusted log:") || strings.Contains(page, "The keys of the log are those") {
+	if p.Outcome != audit.Faulty || !strings.Contains(page, "Not shown to be the trusted log:") || strings.Contains(page, "The keys of the log are those") {
 		t.Errorf("%s: %s", p.Outcome, p.Conclusion)
 	}
-	if _, page, _ := paper(t, s, s.trust(), audit.Options{}); strings.Contains(page, "Not the trusted log:") || !strings.Contains(page, "The keys of the log are those") {
+	if _, page, _ := paper(t, s, s.trust(), audit.Options{}); strings.Contains(page, "Not shown to be the trusted log:") || !strings.Contains(page, "The keys of the log are those") {
 		t.Error("the trusted log is not called so")
 	}
 }

@@ -81,9 +81,9 @@ type Report struct {
 
 // Words for [Report.Trust].
 const (
-	Anchored   = "anchored"            // its keys are those of the trust file, and signed the checkpoint
-	Unanchored = "not anchored"        // there is no trust file
-	Refused    = "not the trusted log" // there is one, and this log is not shown to be the one that it names
+	Anchored   = "anchored"                        // its keys are those of the trust file, and signed the checkpoint
+	Unanchored = "not anchored"                    // there is no trust file
+	Refused    = "not shown to be the trusted log" // there is one, and its keys are not in this log or did not sign the checkpoint
 )
 
 // SeenKey is a key that the log shows.
