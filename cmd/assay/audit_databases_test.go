@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
 	"github.com/assay-network/assay/internal/vectors"
@@ -61,6 +63,36 @@ func TestAuditOnBothDatabases(t *testing.T) {
 	}
 	if bytes.Equal(files[0][0], files[0][1]) {
 		t.Error("the scope is the whole log")
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestFullDiskOfOutput: what could not be written was not told, whatever it was; no such command passes. The twin, with
+// room, does.
+func TestFullDiskOfOutput(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeVerdicts(t.Context(), dir, vectors.Dir(t)); err != nil {
+		t.Fatal(err)
+	}
+	log, trust := filepath.Join(dir, "verdicts.tar"), filepath.Join(dir, "trust.yaml")
+	for _, args := range [][]string{
+		{"replay", log, "--trust", trust}, {"replay", log, "--trust", trust, "-o", "json"}, {"population", log, "--trust", trust},
+		{"sample", log, "--trust", trust, "--seed", "1", "--size", "1"}, {"explain", log, "7", "--trust", trust}, {"diff", log, "7", "7", "--trust", trust},
+		{"challenge", log, "--trust", trust, "--seed", "1", "--size", "1"}, {"export", "--data", filepath.Join(dir, "server")},
+	} {
+		args = append([]string{"audit"}, args...)
+		if _, stderr, code := command(t, args...); code != 0 {
+			t.Errorf("%v with room: exit code %d\n%s", args, code, stderr)
+		}
+		var words bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: full{}, stderr: &words, now: func() time.Time { return minted }, getenv: func(string) string { return "" }}
+		if code := a.run(t.Context(), args); code != 2 || !strings.Contains(words.String(), "assay: error: stdout: no space left on device") {
+			t.Errorf("%v without room: exit code %d\n%s", args, code, &words)
+		}
 	}
 }
 

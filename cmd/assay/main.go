@@ -43,6 +43,20 @@ func main() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
+// output is stdout, and the first error of writing there: a report on a full disk must not end as one that was given.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // outcome is a result that is no failure of the command: its exit code, when not accept.
 type outcome int
 
@@ -79,11 +93,16 @@ could not run, 3 undecided.`,
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
 	root.AddCommand(a.retentionCommand(), a.blobsCommand())
 	sayUsage(root)
+	out := &output{Writer: a.stdout}
+	a.stdout = out
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if out.err != nil { // whatever was found, nobody can read it
+		err = fmt.Errorf("stdout: %w", out.err)
+	}
 	var o outcome
 	switch {
 	case err == nil:
