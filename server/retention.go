@@ -133,6 +133,9 @@ func (s *Store) back(ctx context.Context, before int64, visit func(int64, ledger
 // Act makes a hold, a release or an erasure, if it is allowed, and returns the index of its entry. With an erasure go the
 // bodies that it names, and the parts of them that nothing else needs at a later collection.
 func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int64, error) {
+	if _, err := s.AppendHeads(ctx, now); err != nil { // as a server does after it stood still
+		return 0, err
+	}
 	next, err := s.Allowed(ctx, e, now)
 	if err != nil {
 		return 0, err
