@@ -11,7 +11,7 @@ const (
 	MaxPromises   = 1024        // promises given to one replay
 	MaxSample     = 100_000     // verdicts of one sample
 	MaxPaper      = 64 << 20    // bytes of one file of a working paper
-	MaxChanges    = 1000        // verdicts that would be others now, and that a report lists; the rest is counted
+	MaxChanges    = 1000        // verdicts of one state that would be others now, and that a report lists; the rest is counted
 	MaxScopeNodes = 1024        // nodes that one scope names
 	MaxPartial    = 256         // partial reports that are merged into one
 

@@ -184,7 +184,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		r.report.Now.Items = slices.Compact(sorted(r.report.Now.Items))
 	}
 	if trust != nil {
-		r.report.Trust = Anchored
+		r.report.Trust = Refused // until its keys were judged
 	}
 	if a, ok := src.(*Archive); ok {
 		r.noted = newNoted(a)

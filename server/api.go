@@ -261,8 +261,13 @@ func responses(status int, mediaType string, schema *huma.Schema) map[string]*hu
 func register[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
 	op.Responses["default"] = responses(0, problemType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problemDocument](), true, ""))["0"]
 	op.Responses["default"].Description = "Refusal (RFC 9457)"
-	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handle(ctx, in)
+	huma.Register(api, op, func(ctx context.Context, in *I) (out *O, err error) {
+		if op.Method != http.MethodGet {
+			err = s.headsFirst(ctx)
+		}
+		if err == nil {
+			out, err = handle(ctx, in)
+		}
 		if err != nil {
 			return nil, s.problemOf(ctx, op.Method+" "+op.Path, err)
 		}

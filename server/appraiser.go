@@ -47,6 +47,9 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 		if err != nil || len(due) == 0 {
 			return err
 		}
+		if err := s.headsFirst(ctx); err != nil { // what is fetched is logged
+			return err
+		}
 		got, err := s.fetchFor(ctx, due)
 		if err != nil {
 			return err
@@ -57,6 +60,9 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 					return err
 				}
 				continue
+			}
+			if err := s.headsFirst(ctx); err != nil {
+				return err
 			}
 			err := s.decide(ctx, evidence, got[evidence])
 			switch {

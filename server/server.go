@@ -72,6 +72,7 @@ type Server struct {
 	engine   *engineModule       // nil: results name none
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 	heads    headsCache
+	headsAt  atomic.Int64 // when this process last saw that no heads entry is overdue
 
 	witnesses *Witnesses  // nil: nobody is asked to cosign
 	stall     atomic.Bool // the last try to publish found no quorum

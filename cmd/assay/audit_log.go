@@ -108,7 +108,7 @@ func (a *app) conclude(i audit.Report, o audit.Outcome) error {
 	for _, f := range i.Faults {
 		fmt.Fprintf(a.stderr, "assay: error: %s\n", audit.Printable(f.Error()))
 	}
-	if i.Trust != audit.Anchored {
+	if i.Trust == audit.Unanchored {
 		a.say("hint: nobody vouches for this log's keys; make a trust file: assay audit trust init URL URL")
 	}
 	if code := o.ExitCode(); code != exitAccept {
