@@ -278,6 +278,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 		return &logged, err
 	}
 	j.checkNewest(logged, a)
+	j.checkHolders(opened, c, logged, a)
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
 	if !slices.Equal(logged.Rules, verifier.Rooms()) {
 		if ok {
