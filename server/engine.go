@@ -9,7 +9,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/engine"
@@ -32,7 +32,7 @@ func (s *Server) openEngine(ctx context.Context) error {
 	if s.settings.Engine == "" {
 		return nil
 	}
-	data, err := inputs.File(s.settings.Engine, module.MaxModule)
+	data, err := files.Bounded(s.settings.Engine, module.MaxModule)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}

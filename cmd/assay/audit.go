@@ -17,7 +17,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/server"
 	"github.com/assay-network/assay/verifier/module"
 )
@@ -322,7 +322,7 @@ func (a *app) auditTrustInit(ctx context.Context, urls, engines []string, out st
 		return err
 	}
 	for _, name := range engines {
-		data, err := inputs.File(name, module.MaxModule)
+		data, err := files.Bounded(name, module.MaxModule)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -69,7 +69,7 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 	}
 	var parts []audit.PartialReport
 	for _, name := range names {
-		data, err := inputs.File(name, ledger.MaxEnvelope)
+		data, err := files.Bounded(name, ledger.MaxEnvelope)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (a *app) printReport(r audit.Report, output, key string) error {
 
 // readPublicKey reads a public key in PEM.
 func readPublicKey(name string) (crypto.PublicKey, error) {
-	text, err := inputs.File(name, maxKeyFile)
+	text, err := files.Bounded(name, maxKeyFile)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 )
@@ -200,7 +200,7 @@ codes: 0 signed by that key, 1 not, 2 usage or could not run.`,
 }
 
 func (a *app) auditPaperVerify(folder, keyFile string) error {
-	text, err := inputs.File(keyFile, maxKeyFile)
+	text, err := files.Bounded(keyFile, maxKeyFile)
 	if err != nil {
 		return err
 	}
@@ -208,15 +208,15 @@ func (a *app) auditPaperVerify(folder, keyFile string) error {
 	if block == nil || block.Type != "PUBLIC KEY" {
 		return fmt.Errorf("%s: want a public key in PEM, as openssl pkey -pubout writes it", keyFile)
 	}
-	var files []audit.File
+	var parts []audit.File
 	for _, name := range []string{audit.PaperJSON, audit.PaperHTML, audit.PaperEnvelope} {
-		data, err := inputs.File(filepath.Join(folder, name), audit.MaxPaper)
+		data, err := files.Bounded(filepath.Join(folder, name), audit.MaxPaper)
 		if err != nil {
 			return err
 		}
-		files = append(files, audit.File{Name: name, Data: data})
+		parts = append(parts, audit.File{Name: name, Data: data})
 	}
-	p, err := audit.OpenPaper(files, ledger.Key{SPKI: block.Bytes})
+	p, err := audit.OpenPaper(parts, ledger.Key{SPKI: block.Bytes})
 	if err != nil {
 		return a.fault(err)
 	}
@@ -227,7 +227,7 @@ func (a *app) auditPaperVerify(folder, keyFile string) error {
 // readPromises reads promises that submitters hold.
 func readPromises(names []string) (out []audit.GivenPromise, err error) {
 	for _, file := range names {
-		data, err := inputs.File(file, ledger.MaxEnvelope)
+		data, err := files.Bounded(file, ledger.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}
@@ -257,7 +257,7 @@ func readPrivateKey(name string) (privateKey, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return privateKey{}, withHint(fmt.Errorf("%s: others can read this private key (mode %04o)", name, info.Mode().Perm()), "chmod 600 %s", name)
 	}
-	text, err := inputs.File(name, maxKeyFile)
+	text, err := files.Bounded(name, maxKeyFile)
 	if err != nil {
 		return privateKey{}, err
 	}
