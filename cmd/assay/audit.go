@@ -190,7 +190,7 @@ One outside, or a bracket of more than 6 minutes that no stall explains, is a fa
 	fl.StringVar(&r.asOf, "as-of", "", "judge everything once more as of this instant: `TIME|now`")
 	fl.StringVar(&r.known, "known", "", "with the collateral of the log until an instant, or with more from a store or a set: `TIME|now|FOLDER|FILE`")
 	fl.StringVar(&r.span, "range", "", "recompute only verdicts on the evidence of entries `FROM:TO`; all else is checked as ever")
-	fl.StringVar(&r.key, "key", "", "sign the report with the auditor's private key in this `FILE` (PEM); -o json then gives the envelope")
+	fl.StringVar(&r.key, "key", "", "sign the report with the auditor's private key in this `FILE` (PEM, see assay keys); -o json then gives the envelope")
 	fl.IntVar(&r.workers, "workers", runtime.NumCPU(), "`N` appraisals at a time; the report does not depend on it")
 	return cmd
 }
@@ -216,6 +216,10 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return errors.New("--key signs the report as JSON: want -o json with it")
 	case len(args.promises) > audit.MaxPromises:
 		return fmt.Errorf("%d promises, at most %d", len(args.promises), audit.MaxPromises)
+	}
+	key, err := a.readOwnKey(args.key) // before hours of work
+	if err != nil {
+		return err
 	}
 	trust, err := readTrust(args.trust)
 	if err != nil {
@@ -244,7 +248,7 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if err != nil {
 		return err
 	}
-	if err := a.printReport(report, args.output, args.key); err != nil {
+	if err := a.printReport(report, args.output, key); err != nil {
 		return err
 	}
 	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
