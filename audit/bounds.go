@@ -1,13 +1,11 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
@@ -146,7 +144,7 @@ func (r *replay) openKept(data []byte) (*witnessed, error) {
 		}
 		part := partCheckpoint
 		if c, err := ledger.ReadCheckpoint(data); err == nil {
-			part = keptName(c.Size)
+			part = ledger.KeptName(c.Size)
 		}
 		return nil, 0, &Fault{Part: part, Index: NoIndex, What: err.Error()}
 	})
@@ -227,10 +225,4 @@ func (t TimeBounds) text() string {
 		s += fmt.Sprintf(", %d unknown: %s", u.Count, u.Kind)
 	}
 	return s
-}
-
-// cosigned reports whether a note carries more than one signature line.
-func cosigned(data []byte) bool {
-	_, signatures, _ := bytes.Cut(data, []byte("\n\n"))
-	return strings.Count(string(signatures), "\n") > 1
 }

@@ -369,7 +369,7 @@ func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble
 		}
 	}
 	for _, size := range p.kept.sizes() {
-		if err := tar.Write(w, keptName(size), p.kept.notes[size]); err != nil {
+		if err := tar.Write(w, ledger.KeptName(size), p.kept.notes[size]); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// openWitnesses takes the witness policy of the settings, now that the log's keys are known.
+// openWitnesses takes the witness policy of the settings, now that the log's keys are known. A policy that names a key
+// which the log has had is for this log.
 func (s *Server) openWitnesses() (err error) {
 	if s.given.witnesses == nil {
 		return nil
@@ -23,7 +24,7 @@ func (s *Server) openWitnesses() (err error) {
 			}
 		}
 	}
-	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.Keyset().LogVKeys(s.time()), s.now, operator...)
+	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.keys.Load().history.LogVKeys(), s.now, operator...)
 	return err
 }
 
