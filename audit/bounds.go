@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -213,6 +214,31 @@ func (j *job) judgeTime(ctx context.Context, a *appraisal, at canon.Time) (code,
 		return boundsStall, "", nil
 	}
 	return "", fmt.Sprintf("between checkpoints that were cosigned at %s and at %s: more than %d s apart", from, after.until, maxWidth), nil
+}
+
+// checkAge reports an appraisal that took evidence for younger than it can be: the age of evidence counts from the time at
+// which the trusted witnesses cosigned the checkpoint that its challenge names, and not from the operator's clock alone.
+func (j *job) checkAge(ctx context.Context, e attest.Expect, a *appraisal) error {
+	if len(j.terms()) == 0 || e.Challenge.Checkpoint.IsZero() {
+		return nil
+	}
+	data, err := j.blob(ctx, e.Challenge.Checkpoint)
+	var first *witnessed
+	if err == nil {
+		first, err = j.openKept(data)
+	}
+	var f *Fault
+	switch {
+	case errors.Is(err, errNoQuorum), errors.As(err, &f): // told with the time of the appraisal
+		return nil
+	case err != nil:
+		return err
+	case e.Cosigned == 0:
+		j.res.fault(placed(Fault{What: fmt.Sprintf("evidence age contradicted: counted from %s by the operator's clock alone, the challenge names a checkpoint that was cosigned at %s", e.Challenge.Issued, first.from)}, a.index, ledger.KindAppraisal))
+	case e.Cosigned > first.from+timeSlack:
+		j.res.fault(placed(Fault{What: fmt.Sprintf("evidence age contradicted: told that the checkpoint of the challenge was cosigned at %s, it was at %s", e.Cosigned, first.from)}, a.index, ledger.KindAppraisal))
+	}
+	return nil
 }
 
 // text is the line of the report on time.

@@ -286,6 +286,9 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	j.checkNewest(logged, a)
 	j.checkHolders(opened, c, logged, a)
+	if err := j.checkAge(ctx, c.Expect, a); err != nil {
+		return &logged, err
+	}
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
 	if !slices.Equal(logged.Rules, verifier.Rooms()) {
 		if ok {

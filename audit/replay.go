@@ -48,14 +48,15 @@ type Options struct {
 //     is no fault, and what rests on it is not recomputed
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
-//     time.bounds)
+//     time.bounds), and that the age of its evidence was counted from the first of them
+//   - that an appraisal was told of who holds which device what the enrolments and revocations before it say
 //   - that each checkpoint that a challenge names is one that this log had
 //
 // Appraisals and verdicts by the rules of this build are computed by it, others by the engine that their result names, and
 // then it is said what this build would decide.
 //
-// It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
-// have had, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
+// It does not check that the log continues one seen earlier, nor which clocks of a TPM the server should
+// have known, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
 // Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part

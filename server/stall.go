@@ -28,6 +28,23 @@ func (s *Server) openWitnesses() (err error) {
 	return err
 }
 
+// cosigned returns since when anybody can have had a checkpoint, by the clocks of a quorum of witnesses. Zero: none of the
+// witnesses of now cosigned it, or nobody asks for any.
+func (s *Server) cosigned(ctx context.Context, checkpoint canon.Digest, now canon.Time) (canon.Time, error) {
+	if s.given.witnesses == nil || checkpoint.IsZero() {
+		return 0, nil
+	}
+	note, err := s.store.Blob(ctx, checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	c, err := s.given.witnesses.ReadCosigned(note, ledger.Period{Until: now + ledger.ClockSlack})
+	if lacksQuorum(err) {
+		return 0, nil
+	}
+	return c.From, err
+}
+
 // lacksQuorum reports whether publishing failed for lack of witnesses: then nothing is published, nothing is lost, and
 // whoever publishes next asks again.
 func lacksQuorum(err error) bool {
