@@ -8,6 +8,7 @@ const (
 	MaxRefuse     = 256  // ids under refuse
 	MaxValues     = 1024 // values of one `in`
 	MaxCount      = 32   // components that one rule may demand, as many as a bundle holds
+	MaxIssuers    = 64   // issuers whose word counts
 	MaxReferences = 64   // lists of reference values
 	MaxFloors     = 64   // product lines with a floor of the policy's own
 )

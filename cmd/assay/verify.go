@@ -210,7 +210,7 @@ func judge(o *verifier.Opened, c attest.Case, named *policy.Policy) report {
 	ap := verifier.Appraise(o, c)
 	v := policy.Decide(ap.Claims, p, c.At)
 	r := report{
-		Type: "assay/verify/v1", Verdict: v.Outcome, Policy: v.Policy, NotDecided: p.Uncovered(), Scope: v.Scope, AsOf: v.AsOf,
+		Type: "assay/verify/v1", Verdict: v.Outcome, Policy: v.Policy, NotDecided: p.NotDecided(v), Scope: v.Scope, AsOf: v.AsOf,
 		Roots:   rootsReport{c.Roots.Digest(), c.Roots.Digest() == verifier.VendorRoots().Digest()},
 		Reasons: v.Reasons, Claims: ap.Claims, Needs: ap.Needs, Inputs: ap.Inputs, policy: p,
 	}
