@@ -57,11 +57,12 @@ func Lint(name string, data []byte) []Advice {
 		return faults(err)
 	}
 	advice := p.repeated(at)
-	level := LevelNote
-	if c := p.document.DataClass; c != "" && c != DataPublic {
-		level = LevelWarning
-	}
+	secret := p.document.DataClass != "" && p.document.DataClass != DataPublic
 	for _, topic := range p.Uncovered() {
+		level := LevelNote
+		if secret && topic != topicGPUs { // a machine without any has none to judge
+			level = LevelWarning
+		}
 		advice = append(advice, Advice{LintUncovered, level, "nothing is decided about " + topic, at.At("/require")})
 	}
 	if i := slices.IndexFunc(p.document.Require, func(r Rule) bool { return r.Of == Party }); i >= 0 && p.document.Issuers == nil {

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // countries are the codes of ISO 3166-1 alpha-2, as of its newsletter VI-15 and the changes since (249 codes).
 var countries = strings.Fields(`
@@ -11,6 +15,19 @@ KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF
 MU MV MW MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW
 SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG
 UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW`)
+
+// CheckCountries refuses a code that is no country's.
+func CheckCountries(codes []string) error {
+	for i, c := range codes {
+		switch {
+		case !slices.Contains(countries, c):
+			return fmt.Errorf("%.20q is no country of ISO 3166-1 (alpha-2)%s", c, countryInstead(c))
+		case slices.Contains(codes[:i], c):
+			return fmt.Errorf("%s is named twice", c)
+		}
+	}
+	return nil
+}
 
 // countryInstead ends a sentence about a code that is none.
 func countryInstead(code string) string {

@@ -57,6 +57,7 @@ type program struct {
 // rule is one entry of require.
 type rule struct {
 	label     string
+	line      int // in the file that it was written in; 0: none has it
 	claim     string
 	of        Class
 	count     int
@@ -80,7 +81,10 @@ type check struct {
 	words   []string
 }
 
-type refusal struct{ label, pattern string }
+type refusal struct {
+	label, pattern string
+	line           int
+}
 
 type floor struct {
 	product string
@@ -375,11 +379,17 @@ func (d *decision) refuse() {
 	if !slices.ContainsFunc(d.set, func(c claim.Claim) bool { return c.Status == claim.Contradicted }) {
 		return
 	}
-	for _, f := range append(slices.Clone(d.policy.program.refuse), refusal{"always *." + structure, "*." + structure}) {
-		for i := range d.set {
-			if c := &d.set[i]; c.Status == claim.Contradicted && matches(f.pattern, c.ID) {
-				d.claimed(&rule{label: f.label, required: "not contradicted"}, d.itself(c))
-			}
+	for _, f := range d.policy.program.refuse {
+		d.refused(f)
+	}
+	d.refused(refusal{label: "always *." + structure, pattern: "*." + structure})
+}
+
+// refused looks for contradicted claims that one line refuses.
+func (d *decision) refused(f refusal) {
+	for i := range d.set {
+		if c := &d.set[i]; c.Status == claim.Contradicted && matches(f.pattern, c.ID) {
+			d.claimed(&rule{label: f.label, required: "not contradicted"}, d.itself(c))
 		}
 	}
 }

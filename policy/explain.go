@@ -87,8 +87,10 @@ func (p *Policy) usesFloors() bool {
 	return false
 }
 
-// topicParty is what a verdict over evidence leaves open.
-const topicParty = "who runs the host and where"
+const (
+	topicParty = "who runs the host and where" // which a verdict over evidence leaves open
+	topicGPUs  = "GPUs"
+)
 
 // topics are what a renter will take for granted unless told otherwise, and the claims of which a policy must require one
 // to say anything about it.
@@ -101,7 +103,7 @@ var topics = []struct {
 	{topic: "freshness", by: []string{"freshness"}, of: CPU},
 	{topic: "revocation", by: []string{"revocation"}, of: CPU},
 	{topic: "state", by: []string{"measured"}, of: Node},
-	{topic: "GPUs", by: []string{"cc-mode"}, of: GPU},
+	{topic: topicGPUs, by: []string{"cc-mode"}, of: GPU},
 	{topic: topicParty, of: Party},
 }
 

@@ -90,7 +90,6 @@ type Policy struct {
 	digest   canon.Digest
 	program  program
 	file     string // that it was written in; empty: a log's
-	lines    []int  // of the rules of require in that file, then of refuse
 }
 
 // Named names a policy in a verdict.
@@ -126,27 +125,28 @@ func load(name string, data []byte) (*Policy, *doc.Positions, error) {
 // locate keeps where the lines of the policy stand.
 func (p *Policy) locate(name string, at *doc.Positions) {
 	p.file = name
-	for i := range p.document.Require {
-		p.lines = append(p.lines, at.At(fmt.Sprintf("/require/%d", i)).Line)
+	for i := range p.program.rules {
+		p.program.rules[i].line = at.At(fmt.Sprintf("/require/%d", i)).Line
 	}
-	for i := range p.document.Refuse {
-		p.lines = append(p.lines, at.At(fmt.Sprintf("/refuse/%d", i)).Line)
+	for i := range p.program.refuse {
+		p.program.refuse[i].line = at.At(fmt.Sprintf("/refuse/%d", i)).Line
 	}
 }
 
 // Place says where the line of a policy with a label stands, as FILE:LINE, or nothing where no file has it: in a policy
 // that a log keeps, and for what is always refused.
 func (p *Policy) Place(label string) string {
-	i := slices.IndexFunc(p.program.rules, func(r rule) bool { return r.label == label })
-	if i < 0 {
-		if i = slices.IndexFunc(p.program.refuse, func(r refusal) bool { return r.label == label }); i >= 0 {
-			i += len(p.program.rules)
-		}
+	line := 0
+	if i := slices.IndexFunc(p.program.rules, func(r rule) bool { return r.label == label }); i >= 0 {
+		line = p.program.rules[i].line
 	}
-	if i < 0 || p.lines == nil {
+	if i := slices.IndexFunc(p.program.refuse, func(r refusal) bool { return r.label == label }); i >= 0 {
+		line = p.program.refuse[i].line
+	}
+	if line == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s:%d", p.file, p.lines[i])
+	return fmt.Sprintf("%s:%d", p.file, line)
 }
 
 // ParseCanonical reads the canonical bytes of a policy, as a log keeps them. What only a built-in may say passes here:
@@ -168,6 +168,15 @@ func ParseCanonical(data []byte) (*Policy, error) {
 var embedded embed.FS
 
 var builtins = []string{"regulated", "confidential-gpu", "confidential-cpu", "genuine"} // strictest first
+
+// BuiltinSource returns the text of a policy that is part of this build, with its comments.
+func BuiltinSource(name string) ([]byte, bool) {
+	if !slices.Contains(builtins, name) {
+		return nil, false
+	}
+	data, err := embedded.ReadFile("builtin/" + name + ".yaml")
+	return data, err == nil
+}
 
 // Builtins returns the names of the built-in policies, strictest first.
 func Builtins() []string { return slices.Clone(builtins) }

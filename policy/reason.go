@@ -212,7 +212,7 @@ func (d *decision) conclude(reasons []Reason) (Outcome, []Reason) {
 	}
 	given, outcome := map[string]bool{}, Undecided
 	give := func(rule *rule, key string, r Reason) {
-		if r.outcome() == Reject {
+		if r.Decides() == Reject {
 			outcome = Reject
 		}
 		if !given[key] || key == "" {
@@ -234,8 +234,8 @@ func (d *decision) conclude(reasons []Reason) (Outcome, []Reason) {
 	return outcome, reasons
 }
 
-// outcome is what a reason alone makes of a verdict.
-func (r Reason) outcome() Outcome {
+// Decides returns what a reason alone makes of a verdict.
+func (r Reason) Decides() Outcome {
 	if r.Status == claim.Unknown && claim.Reason(r.Observed).Code() != claim.EvidenceMissing {
 		return Undecided
 	}
