@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +18,9 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 )
@@ -184,5 +189,67 @@ func TestExplainVerdict(t *testing.T) {
 		if unverified := strings.Contains(stderr, "its signature is not verified here"); unverified != (name == "result.json") {
 			t.Errorf("%s: %s", name, stderr)
 		}
+	}
+}
+
+// A log is tried where it lies: at a mirror, by its URL, as in an export. A blob that the mirror changed is not believed.
+func TestPolicyTestOfURL(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeVerdicts(t.Context(), dir, vectors.Dir(t)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "verdicts.tar")
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := audit.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := false
+	mirror := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var data []byte
+		err := error(fs.ErrNotExist)
+		switch path := strings.TrimPrefix(r.URL.Path, "/log/"); {
+		case path == "checkpoint":
+			data, err = src.Checkpoint(r.Context())
+		case strings.HasPrefix(path, "tile/"):
+			var tile ledger.Tile
+			if tile, err = ledger.ParseTilePath(path); err == nil {
+				data, err = src.Tile(r.Context(), tile)
+			}
+		case strings.HasPrefix(path, "blob/"):
+			var digest canon.Digest
+			if digest, err = canon.ParseDigest(path[len("blob/"):]); err == nil {
+				data, err = src.Blob(r.Context(), digest)
+			}
+			if change {
+				data = bytes.Replace(data, []byte("sevsnp.debug-off"), []byte("sevsnp.debug-xxx"), 1)
+			}
+		}
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write(data)
+	}))
+	defer mirror.Close()
+	want, _, _ := command(t, "policy", "test", "confidential-cpu", file)
+	got, words, code := command(t, "policy", "test", "confidential-cpu", mirror.URL+"/log/")
+	if got != want || code != exitAccept || !strings.HasPrefix(got, "1 of 3 hosts match; the rule that costs most is `debug-off` (2)\n") {
+		t.Errorf("exit code %d\n%s%swant\n%s", code, got, words, want)
+	}
+	if got, words, code := command(t, "policy", "test", "confidential-cpu", file, "--days", "1"); code != exitAccept || got != want {
+		t.Errorf("of one day: exit code %d\n%s%s", code, got, words)
+	}
+	change = true
+	if got, words, code := command(t, "policy", "test", "confidential-cpu", mirror.URL+"/log/"); code == exitAccept || got != "" {
+		t.Errorf("changed: exit code %d\n%s%s", code, got, words)
 	}
 }
