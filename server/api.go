@@ -220,11 +220,7 @@ func (s *Server) adminOperations(api huma.API) {
 	register(s, api, operation(http.MethodGet, "/v1/entries", "entries", "Read the log's entries", http.StatusOK, 0, schemeAdmin),
 		func(ctx context.Context, in *entriesInput) (*answer[client.Entries], error) {
 			found, err := s.store.Entries(ctx, in.From, MaxPage)
-			if err != nil {
-				return nil, err
-			}
-			entries, err := s.open(ctx, found)
-			return answered(client.Entries{Entries: entries}, err)
+			return answered(client.Entries{Entries: opened(found)}, err)
 		})
 	blob := operation(http.MethodGet, "/v1/blobs/{digest}", "blob", "Read the bytes of a digest", http.StatusOK, 0, schemeAdmin)
 	blob.Responses = responses(http.StatusOK, binaryType, &huma.Schema{Type: huma.TypeString, Format: "binary"})

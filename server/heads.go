@@ -23,8 +23,7 @@ func (s *Store) HeadsDue(ctx context.Context) (canon.Time, error) {
 
 func headsDue(ctx context.Context, q querier) (canon.Time, error) {
 	var opening []byte
-	err := q.QueryRowContext(ctx, `SELECT opening FROM entry WHERE place > COALESCE(
-		(SELECT covering.place FROM heads JOIN entry covering ON covering.commitment = heads.commitment), -1) ORDER BY place LIMIT 1`).Scan(&opening)
+	err := q.QueryRowContext(ctx, `SELECT opening FROM entry WHERE place > COALESCE((SELECT place FROM heads), -1) ORDER BY place LIMIT 1`).Scan(&opening)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -50,10 +49,12 @@ func (s *Store) AppendHeads(ctx context.Context, now canon.Time) (bool, error) {
 	made := false
 	err := s.Tx(ctx, func(tx *Tx) error {
 		made = false
-		for _, lock := range []string{`UPDATE stream SET next = next WHERE name = '` + ledger.StreamServer + `'`, `UPDATE arrival SET next = next WHERE id = 1`} {
-			if _, err := tx.SQL.ExecContext(ctx, lock); err != nil {
-				return err
-			}
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+			return err
+		}
+		var place int64
+		if err := tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next WHERE id = 1 RETURNING next`).Scan(&place); err != nil {
+			return err
 		}
 		if due, err := headsDue(ctx, tx.SQL); err != nil || due == 0 || due > now { // another process was faster
 			return err
@@ -81,8 +82,8 @@ func (s *Store) AppendHeads(ctx context.Context, now canon.Time) (bool, error) {
 			return err
 		}
 		made = true
-		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO heads(id, commitment, seed) VALUES (1, $1, $2)
-			ON CONFLICT (id) DO UPDATE SET commitment = excluded.commitment, seed = excluded.seed`, commitment[:], seed[:])
+		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO heads(id, place, commitment, seed) VALUES (1, $1, $2, $3)
+			ON CONFLICT (id) DO UPDATE SET place = excluded.place, commitment = excluded.commitment, seed = excluded.seed`, place, commitment[:], seed[:])
 		return err
 	})
 	if err != nil {
@@ -170,9 +171,5 @@ func (s *Server) streamHead(ctx context.Context, who caller, stream string) (cli
 	if err != nil {
 		return client.StreamHead{}, err
 	}
-	entries, err := s.open(ctx, []Record{record})
-	if err != nil {
-		return client.StreamHead{}, err
-	}
-	return client.StreamHead{Proof: proof, Heads: tree.Document(), Entry: entries[0], Place: place, Checkpoint: string(published.Note)}, nil
+	return client.StreamHead{Proof: proof, Heads: tree.Document(), Entry: opened([]Record{record})[0], Place: place, Checkpoint: string(published.Note)}, nil
 }

@@ -22,7 +22,7 @@ import (
 // folded are the tables that follow from the entries of the log and their blobs. All others hold what no log has: blobs,
 // signed notes, secrets, what the operator set; those are carried over as they are.
 var folded = []string{
-	"arrival", "entry", "stream", "tile", "head", "heads", "stream_head",
+	"arrival", "entry", "run_filter", "stream", "tile", "head", "heads", "stream_head",
 	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased",
 }
 
@@ -267,7 +267,7 @@ func (b *rebuild) foldHeads(ctx context.Context, commitment canon.Digest, e ledg
 	if err != nil {
 		return err
 	}
-	if _, err := b.dst.ExecContext(ctx, `INSERT INTO heads(id, commitment, seed) VALUES (1, $1, $2)`, commitment[:], seed); err != nil {
+	if _, err := b.dst.ExecContext(ctx, `INSERT INTO heads(id, place, commitment, seed) VALUES (1, $1, $2, $3)`, b.heads, commitment[:], seed); err != nil {
 		return err
 	}
 	for name, tail := range b.tails {

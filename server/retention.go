@@ -59,7 +59,7 @@ var errMovedOn = errors.New("the log has moved on meanwhile: try again")
 
 // Acts returns the holds, releases and erasures of the log, in its order.
 func (s *Store) Acts(ctx context.Context) ([]ledger.Act, error) {
-	found, err := s.records(ctx, `kind = 'erasure/v1' AND place >= $1`, all, int64(0))
+	found, err := records(ctx, s.db.Reader(), `kind = 'erasure/v1' AND place >= $1`, all, int64(0))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -67,12 +68,13 @@ func (src source) Blob(ctx context.Context, digest canon.Digest) ([]byte, error)
 type Record struct {
 	Index      int64 // of the leaf
 	Commitment canon.Digest
+	Opening    []byte // its SHA-256 is the commitment
 	ledger.Entry
 }
 
 // Entry returns the entry of a commitment. Without: [fs.ErrNotExist].
 func (s *Store) Entry(ctx context.Context, commitment canon.Digest) (Record, error) {
-	found, err := s.records(ctx, `commitment = $1`, 1, commitment[:])
+	found, err := s.recordsOf(ctx, s.db.Reader(), byCommitment, commitment, 1)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("entry %s: %w", commitment, fs.ErrNotExist)
 	}
@@ -84,16 +86,12 @@ func (s *Store) Entry(ctx context.Context, commitment canon.Digest) (Record, err
 
 // EntriesOf returns the entries that have a body, in the order of the log.
 func (s *Store) EntriesOf(ctx context.Context, body canon.Digest, limit int) ([]Record, error) {
-	return s.records(ctx, `body = $1`, limit, body[:])
+	return s.recordsOf(ctx, s.db.Reader(), byBody, body, limit)
 }
 
 // Entries returns the entries from an index on, in the order of the log, the waiting ones included.
 func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]Record, error) {
-	return s.records(ctx, `place >= $1`, limit, from)
-}
-
-func (s *Store) records(ctx context.Context, where string, limit int, arg any) ([]Record, error) {
-	return records(ctx, s.db.Reader(), where, limit, arg)
+	return records(ctx, s.db.Reader(), `place >= $1`, limit, from)
 }
 
 // rowsQuerier is a transaction or the readers' pool.
@@ -101,8 +99,10 @@ type rowsQuerier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-func records(ctx context.Context, q rowsQuerier, where string, limit int, arg any) ([]Record, error) {
-	rows, err := q.QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
+// records returns the first entries of those that a condition selects.
+func records(ctx context.Context, q rowsQuerier, where string, limit int, args ...any) ([]Record, error) {
+	query := `SELECT place, opening FROM entry WHERE ` + where + ` ORDER BY place LIMIT $` + strconv.Itoa(len(args)+1)
+	rows, err := q.QueryContext(ctx, query, append(args, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}
@@ -110,12 +110,11 @@ func records(ctx context.Context, q rowsQuerier, where string, limit int, arg an
 	var out []Record
 	for rows.Next() {
 		var r Record
-		var opening []byte
-		if err := rows.Scan(&r.Index, &opening); err != nil {
+		if err := rows.Scan(&r.Index, &r.Opening); err != nil {
 			return nil, fmt.Errorf("read entries: %w", err)
 		}
-		r.Commitment = canon.Sum(opening)
-		if _, r.Entry, err = ledger.ParseOpening(opening); err != nil {
+		r.Commitment = canon.Sum(r.Opening)
+		if _, r.Entry, err = ledger.ParseOpening(r.Opening); err != nil {
 			return nil, fmt.Errorf("damaged database: entry %d: %w", r.Index, err)
 		}
 		out = append(out, r)
