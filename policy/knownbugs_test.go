@@ -46,6 +46,9 @@ func TestKnownBugs(t *testing.T) {
 				t.Errorf("%s: %+v", text, a)
 			}
 		}
+		if a := only(t, "require: [{claim: bundle.structure, of: node}]\nmin_tier: 2"); a.Kind != policy.LintTierNumber || a.Line != 4 || !strings.Contains(a.Message, "tiers have names") {
+			t.Errorf("min_tier: %+v", a)
+		}
 	})
 	// No evidence, and evidence that does not verify, are two things with two codes.
 	t.Run("U01", func(t *testing.T) {
