@@ -28,7 +28,7 @@ require:
   - {claim: sevsnp.host-data, of: cpu, is: "00"}
   - {claim: guest.measured, of: node, is: tee}
   - {claim: sevsnp.platform-info, of: device, min: alias-check ecc}
-  - {claim: entity.legal-name, of: party, is: Example GmbH}
+  - {claim: party.legal-entity, of: party, is: "LEI:529900T8BM49AURSDO55"}
 refuse: ["*.revocation", set.*, sevsnp.id-block]
 `
 
@@ -139,9 +139,9 @@ func TestLoadRefusals(t *testing.T) {
 		{"is against in", head + "require:\n- {claim: sevsnp.product, of: cpu, in: [Milan, Turin]}\n- {claim: \"*.product\", of: device, is: Genoa}", "p.yaml:5:3: no value of sevsnp.product"},
 		{"is against min", head + "require:\n- {claim: sevsnp.vmpl, of: cpu, is: 0}\n- {claim: sevsnp.vmpl, of: cpu, min: 1}", "p.yaml:5:3: no value of sevsnp.vmpl"},
 		{"min against is", head + "require:\n- {claim: sevsnp.vmpl, of: cpu, min: 1}\n- {claim: sevsnp.vmpl, of: cpu, is: 0}", "p.yaml:5:3: no value of sevsnp.vmpl"},
-		{"parties alone", rule("claim: entity.legal-name, of: party"), "p.yaml:4:3: every rule is over parties: nothing is asked of the evidence"},
-		{"party for evidence", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: sevsnp.tcb, of: party}]", "p.yaml:3:65: no party vouches for sevsnp.tcb: sevsnp claims speak of cpu"},
-		{"party wildcard", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: \"*.name\", of: party}]", `p.yaml:3:49: claim "*.name": want ROOM.SUBJECT in lower case`},
+		{"parties alone", rule("claim: party.legal-entity, of: party"), "p.yaml:4:3: every rule is over parties: nothing is asked of the evidence"},
+		{"party for evidence", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: sevsnp.tcb, of: party}]", "p.yaml:3:65: sevsnp.tcb of party can never be met: sevsnp claims speak of cpu"},
+		{"party wildcard", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: \"*.name\", of: party}]", "p.yaml:3:49: unknown claim *.name of party"},
 		{"references that nothing reads", head + good + "references: [" + digestText + "]", "p.yaml:4:13: references: no rule requires guest.measured or agent.measured"},
 		{"list twice", head + "references: [" + digestText + ", " + digestText + "]\nrequire: [{claim: guest.measured, of: node}]", "p.yaml:3:80: list ba7816bf is named twice"},
 		{"floors that nothing reads", head + "floors: [{product: Milan, min: snp=1, source: s, date: 2026-01-01T00:00:00Z}]\nrequire: [{claim: sevsnp.tcb, of: cpu}]", "p.yaml:3:9: floors: no rule says `min: floors`"},
@@ -182,7 +182,7 @@ func TestL03PolicyWithoutRules(t *testing.T) {
 // Row L11: a bare number for a tier means opposite things in two drafts.
 func TestL11TiersHaveNames(t *testing.T) {
 	text := func(is string) []byte {
-		return []byte("type: assay/policy/v1\nname: test\nrequire:\n- {claim: sevsnp.tcb, of: cpu}\n- {claim: facility.tier, of: party, " + is + "}\n")
+		return []byte("type: assay/policy/v1\nname: test\nrequire:\n- {claim: sevsnp.tcb, of: cpu}\n- {claim: party.tier, of: party, " + is + "}\n")
 	}
 	for _, is := range []string{"is: 2", `is: "2"`, "in: [attested, 3]", "min: 2"} {
 		_, err := policy.Load("p.yaml", text(is))
