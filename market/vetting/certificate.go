@@ -342,7 +342,7 @@ func (r *run) start(f Finding, at canon.Time, q Parameters) {
 		since = at
 	}
 	c := Clock{Code: f.Code, Since: since, Due: since + canon.Time(q.Graceful(f.Code))}
-	if i := r.clock(FindingTCB); f.Code == FindingExploited && i >= 0 { // the same fault, graver: it gets no longer by that
+	if i := r.clock(FindingTCB); f.Code == FindingExploited && i >= 0 { // the same fault, graver: there is less time from now on, and never more
 		c.Since, c.Due = r.Clocks[i].Since, min(r.Clocks[i].Due, c.Due)
 	}
 	c.Over = c.Due <= at
@@ -511,15 +511,16 @@ func (r *run) do() error {
 	case ActDraft:
 		return r.draft(q)
 	case ActDue:
-		if a.Standing.At != 0 && r.Live() && !r.happened {
-			r.Reason = ReasonAssessed
+		if r.terminal() && !r.happened {
+			return errNotNow
 		}
+		r.assessed()
 		return nil
 	case ActAssess:
 		if !r.Live() {
 			return errNotNow
 		}
-		r.Reason = ReasonAssessed
+		r.assessed()
 		return nil
 	case ActSubmit:
 		return r.move(Draft, Submitted, ReasonSubmitted, q.Terms.Submitted, func() error {
@@ -586,6 +587,13 @@ func (r *run) do() error {
 		return nil
 	}
 	return errNotNow
+}
+
+// assessed names the reason of an event that brings a standing, where nothing was due by itself.
+func (r *run) assessed() {
+	if r.act.Standing.At != 0 && r.Live() && !r.happened {
+		r.Reason = ReasonAssessed
+	}
 }
 
 // terminal reports whether nothing moves the certificate any more.
