@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,7 +118,7 @@ func (r *replay) findErasures(ctx context.Context) error {
 	if err != nil || len(acts) == 0 {
 		return err
 	}
-	slices.SortFunc(acts, func(a, b ledger.Act) int { return int(a.Index - b.Index) })
+	slices.SortFunc(acts, func(a, b ledger.Act) int { return cmp.Compare(a.Index, b.Index) })
 	custody := ledger.NewCustody(acts)
 	err = r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
 		custody.Back(index, e)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/assay-network/assay/internal/doc"
 )
@@ -80,7 +81,10 @@ func faults(err error) (advice []Advice) {
 	}
 	for _, e := range errs {
 		kind := e.Code
-		if kind == "" {
+		switch {
+		case strings.HasSuffix(e.Message, tierAdvice): // the decoder's, which knows no kinds
+			kind = LintTierNumber
+		case kind == "":
 			kind = LintDocument
 		}
 		advice = append(advice, Advice{kind, LevelError, e.Message, e.Position})

@@ -1,10 +1,14 @@
 package policy_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/policy"
 )
 
@@ -95,6 +99,57 @@ func TestExampleOfAnyPolicy(t *testing.T) {
 			if !r.Pass {
 				t.Errorf("%s: %s: %s", rules, r.Name, r.Because)
 			}
+		}
+	}
+}
+
+// FuzzParseTests holds that a file of tests is refused with a place or runs, by any policy.
+func FuzzParseTests(f *testing.F) {
+	p, _ := policy.Load("p.yaml", []byte("type: assay/policy/v1\nname: test\nrequire: [{claim: sevsnp.tcb, of: cpu, min: floors}, {claim: party.tier, of: party, is: attested}]"))
+	f.Add("t.yaml", p.Example(now).YAML())
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		tests, err := policy.ParseTests(name, data)
+		if err != nil {
+			var errs doc.Errors
+			if !errors.As(err, &errs) || errs[0].Line < 1 || errs[0].Column < 1 {
+				t.Fatalf("error without a place: %v", err)
+			}
+			return
+		}
+		if got := tests.Run(p); len(got) != len(tests.Tests) {
+			t.Fatalf("%d results of %d tests", len(got), len(tests.Tests))
+		}
+	})
+}
+
+// A trace judges each line alone, and agrees with the decision.
+func TestTrace(t *testing.T) {
+	p := load(t, `require:
+  - {claim: sevsnp.signature, of: cpu}
+  - {claim: sevsnp.vmpl, of: cpu, is: 1}
+  - {claim: sevsnp.tcb, of: cpu, min: floors}
+  - {claim: party.tier, of: party, is: attested}
+refuse: [binding.*]`)
+	s := append(without("party", "binding"), claim.Claim{ID: "binding.seal", Subject: "node", Status: claim.Contradicted, Reason: "mismatch: twin", Issuer: claim.Verifier, Basis: []string{}})
+	var got []string
+	for _, j := range p.Trace(s, now) {
+		state := j.Outcome.String()
+		if j.Open {
+			state = "open"
+		}
+		got = append(got, j.Place+" "+j.Label+" "+state)
+	}
+	want := []string{
+		"policy.yaml:4 require[0] sevsnp.signature accept", "policy.yaml:5 require[1] sevsnp.vmpl reject", "policy.yaml:6 require[2] sevsnp.tcb accept",
+		"policy.yaml:7 require[3] party.tier open", "policy.yaml:8 refuse[0] binding.* reject",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for word, lines := range map[string]int{"require[1]": 1, "sevsnp.vmpl": 1, "vmpl": 1, "tcb": 1, "refuse[0]": 1, "binding.*": 1, "tbc": 0} {
+		looser, n := p.Relax(word)
+		if n != lines || len(looser.Trace(s, now)) != len(want)-lines {
+			t.Errorf("relax %s: %d lines", word, n)
 		}
 	}
 }

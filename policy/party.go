@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/assay-network/assay/attest/claim"
@@ -13,15 +14,21 @@ var vouched = []string{"party.domain", "party.facility", "party.facility-audit",
 
 // hasParty reports whether the set has a claim of the party.
 func (d *decision) hasParty() bool {
-	_, found := slices.BinarySearchFunc(d.set, claim.SubjectParty, func(c claim.Claim, subject string) int { return strings.Compare(c.Subject, subject) })
-	return found
+	i := sort.Search(len(d.set), func(i int) bool { return d.set[i].Subject >= claim.SubjectParty })
+	return i < len(d.set) && d.set[i].Subject == claim.SubjectParty
 }
 
 // parties makes the claims of the party ready to be judged. Of what several issuers say about one thing, a word that
 // counts is not undone by one that says nothing: whatever is unknown or of another time goes where another's word counts.
 // A contradiction stays.
 func (d *decision) parties() {
-	if !d.hasParty() {
+	all := true // of them count: nothing is to be made of them
+	for i := range d.set {
+		if c := &d.set[i]; c.Subject == claim.SubjectParty {
+			all = all && c.Status == claim.Affirmed && d.inside(c, false) && d.policy.program.vouches(c) == ""
+		}
+	}
+	if all {
 		return
 	}
 	set := make(claim.Set, 0, len(d.set))

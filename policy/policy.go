@@ -78,10 +78,12 @@ func (Rule) AdviseKey(key string) string { return adviseTier(key) }
 // adviseTier: published drafts number tiers in opposite directions, so that a bare number means two things.
 func adviseTier(key string) string {
 	if strings.Contains(key, "tier") {
-		return "tiers have names, not numbers, and a tier is a claim of a party; write a rule with the claim's id"
+		return tierAdvice
 	}
 	return ""
 }
+
+const tierAdvice = "tiers have names, not numbers, and a tier is a claim of the party: write {claim: party.tier, of: party, in: [attested, attested-facility]}"
 
 // Policy is a policy that can be met, ready to decide. It does not change. The zero Policy accepts nothing.
 type Policy struct {

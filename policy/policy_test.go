@@ -3,6 +3,7 @@ package policy_test
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -256,13 +257,16 @@ func edited(t testing.TB, p *policy.Policy, edit func(*policy.Document)) *policy
 	return q
 }
 
+// codeForm is that of the code of a reason: what it is about, and why it is not enough.
+var codeForm = regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`)
+
 // expect asserts the outcome, and the claims that the reasons name.
 func expect(t testing.TB, v policy.Verdict, outcome policy.Outcome, claims ...string) {
 	t.Helper()
 	var got []string
 	for _, r := range v.Reasons {
 		got = append(got, r.Claim)
-		if r.Rule == "" || r.Subject == "" || r.Required == "" || r.Observed == "" || r.Fix == "" || r.Who == "" {
+		if !codeForm.MatchString(r.Code) || r.Rule == "" || r.Subject == "" || r.Required == "" || r.Observed == "" || r.Fix == "" || r.Who == "" {
 			t.Errorf("reason with a gap: %+v", r)
 		}
 	}

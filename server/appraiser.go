@@ -24,7 +24,7 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.appraiseDue(ctx); err != nil && ctx.Err() == nil {
-			s.alarm("appraising failed", "error", err)
+			s.failed("appraising failed", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -62,7 +62,7 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.Is(err, ErrNotHeld), errors.Is(err, sqldb.ErrUnavailable):
+			case errors.Is(err, ErrNotHeld), sqldb.Unavailable(err):
 				return err
 			case errors.Is(err, sqldb.ErrExists):
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.
@@ -85,11 +85,11 @@ func (s *Server) due(ctx context.Context) ([]canon.Digest, error) {
 	defer rows.Close()
 	var out []canon.Digest
 	for rows.Next() {
-		var b []byte
-		if err := rows.Scan(&b); err != nil {
+		var d canon.Digest
+		if err := rows.Scan(&d); err != nil {
 			return nil, fmt.Errorf("look for submissions: %w", err)
 		}
-		out = append(out, canon.Digest(b))
+		out = append(out, d)
 	}
 	return out, rows.Err()
 }
@@ -113,7 +113,7 @@ type takenEvidence struct {
 
 func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenEvidence, err error) {
 	t.digest = evidence
-	var body []byte
+	var body canon.Digest
 	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT submission.node, submission.received, challenge.body FROM submission JOIN challenge ON challenge.id = submission.challenge
 		WHERE evidence = $1`, evidence[:]).Scan(&t.node, (*int64)(&t.received), &body)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenE
 	if t.data, err = s.store.Blob(ctx, evidence); err != nil {
 		return t, err
 	}
-	document, err := s.store.Blob(ctx, canon.Digest(body))
+	document, err := s.store.Blob(ctx, body)
 	if err != nil {
 		return t, err
 	}

@@ -93,7 +93,7 @@ func (s *Server) admit(ctx context.Context, tx *Tx, node string, now canon.Time)
 type issued struct {
 	id      []byte
 	node    string
-	body    []byte // digest of the document
+	body    canon.Digest // of the document
 	issued  canon.Time
 	expires canon.Time
 	used    bool

@@ -137,7 +137,7 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 	}
 	slices.SortFunc(items, func(a, b collateral.Item) int { return slices.Compare(a.Record.Data[:], b.Record.Data[:]) })
 	return s.store.Tx(ctx, func(tx *Tx) error {
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx.SQL); err != nil {
 			return err
 		}
 		for n, i := range items {

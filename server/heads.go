@@ -49,7 +49,7 @@ func (s *Store) AppendHeads(ctx context.Context, now canon.Time) (bool, error) {
 	made := false
 	err := s.Tx(ctx, func(tx *Tx) error {
 		made = false
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx.SQL); err != nil {
 			return err
 		}
 		var place int64
@@ -101,12 +101,10 @@ func readTails(rows *sql.Rows, err error, alike ...any) (map[string]ledger.Tail,
 	tails := map[string]ledger.Tail{}
 	for rows.Next() {
 		var name string
-		var last []byte
 		var t ledger.Tail
-		if err := rows.Scan(append(slices.Clone(alike), &name, &t.Next, &last)...); err != nil {
+		if err := rows.Scan(append(slices.Clone(alike), &name, &t.Next, &t.Last)...); err != nil {
 			return nil, fmt.Errorf("read the ends of streams: %w", err)
 		}
-		copy(t.Last[:], last)
 		tails[name] = t
 	}
 	return tails, rows.Err()
@@ -135,12 +133,13 @@ func (s *Server) headsTree(ctx context.Context) (canon.Digest, *ledger.HeadsTree
 	}
 	// One statement reads both tables as they are in one instant.
 	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT heads.commitment, heads.seed, stream_head.name, stream_head.next, stream_head.last FROM heads, stream_head`)
-	var commitment, seed []byte
+	var commitment canon.Digest
+	var seed []byte
 	tails, err := readTails(rows, err, &commitment, &seed)
 	if err != nil {
 		return canon.Digest{}, nil, err
 	}
-	s.heads.commitment, s.heads.tree = canon.Digest(commitment), ledger.NewHeadsTree(seed, tails)
+	s.heads.commitment, s.heads.tree = commitment, ledger.NewHeadsTree(seed, tails)
 	return s.heads.commitment, s.heads.tree, nil
 }
 

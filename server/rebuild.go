@@ -33,6 +33,7 @@ const tableLease = "lease"
 type Rebuilt struct {
 	ledger.Tree          // with every entry in it
 	Carried     []string // tables that are copies
+	Running     []string // roles that processes have of the old database: its log goes on there, so the new one is a copy to look at
 }
 
 // Rebuild folds the log of one database into another, empty one, of either kind: the tree and every table of state are
@@ -42,8 +43,9 @@ type Rebuilt struct {
 //
 // It all happens in one transaction: a rebuilding that fails leaves the new database empty. It fails where the entries do
 // not make the tree of the newest checkpoint, or where state that no log has, such as the signature of a promise, does not
-// fit the entry. It recomputes no appraisal and checks no signature: that is what an audit does.
-func Rebuild(ctx context.Context, from, to string, random io.Reader) (Rebuilt, error) {
+// fit the entry. It recomputes no appraisal and checks no signature: that is what an audit does. What is not nil of
+// progress is told of it.
+func Rebuild(ctx context.Context, from, to string, random io.Reader, progress func(stage string, done, total int64)) (Rebuilt, error) {
 	old, err := OpenStore(ctx, from, random)
 	if err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild from: %w", err)
@@ -56,7 +58,7 @@ func Rebuild(ctx context.Context, from, to string, random io.Reader) (Rebuilt, e
 	var done Rebuilt
 	err = old.db.Snapshot(ctx, func(src *sql.Tx) error {
 		return s.db.Tx(ctx, func(dst *sql.Tx) error {
-			b := rebuild{old: old, src: src, dst: dst, db: s.db, tails: map[string]ledger.Tail{}}
+			b := rebuild{old: old, src: src, dst: dst, db: s.db, tails: map[string]ledger.Tail{}, progress: progress}
 			if err := b.run(ctx); err != nil {
 				return err
 			}
@@ -76,6 +78,7 @@ type rebuild struct {
 	src, dst *sql.Tx
 	db       *sqldb.DB // of dst
 	done     Rebuilt
+	progress func(stage string, done, total int64) // nil: nobody asks
 
 	tails map[string]ledger.Tail
 	edge  ledger.Edge
@@ -93,10 +96,20 @@ func (b *rebuild) run(ctx context.Context) error {
 	if err := b.src.QueryRowContext(ctx, `SELECT COALESCE(MAX(place), -1) FROM entry WHERE kind = $1`, ledger.KindHeads).Scan(&b.heads); err != nil {
 		return err
 	}
+	if err := b.findRunning(ctx); err != nil {
+		return err
+	}
+	var total int64
+	if err := b.src.QueryRowContext(ctx, `SELECT next FROM arrival`).Scan(&total); err != nil {
+		return err
+	}
 	for place, n := int64(0), integrateBatch; n == integrateBatch; place += int64(n) {
 		var err error
 		if n, err = b.fold(ctx, place); err != nil {
 			return err
+		}
+		if b.progress != nil && total > 0 {
+			b.progress("rebuild", place+int64(n), total)
 		}
 	}
 	for name, tail := range b.tails {
@@ -120,6 +133,23 @@ func (b *rebuild) run(ctx context.Context) error {
 		}
 	}
 	return b.checkPublished(ctx)
+}
+
+// findRunning looks for processes that have roles of the old database.
+func (b *rebuild) findRunning(ctx context.Context) error {
+	rows, err := b.src.QueryContext(ctx, `SELECT name FROM lease WHERE expires > `+b.old.db.Now()+` ORDER BY name`)
+	if err != nil {
+		return fmt.Errorf("look for running processes: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var role string
+		if err := rows.Scan(&role); err != nil {
+			return fmt.Errorf("look for running processes: %w", err)
+		}
+		b.done.Running = append(b.done.Running, role)
+	}
+	return rows.Err()
 }
 
 // fold takes the entries from a place on, integrateBatch at most, and returns how many there were.
@@ -365,11 +395,10 @@ func (b *rebuild) foldVerdict(ctx context.Context, e ledger.Entry) error {
 func (b *rebuild) decided(ctx context.Context, result canon.Digest) (evidence, appraisal canon.Digest, outcome string, err error) {
 	text, err := b.old.Blob(ctx, result)
 	if wasErased(err) {
-		var e, a []byte
-		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&e, &a, &outcome); err != nil {
+		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&evidence, &appraisal, &outcome); err != nil {
 			return evidence, appraisal, "", fmt.Errorf("look up what was erased: %w", err)
 		}
-		return canon.Digest(e), canon.Digest(a), outcome, nil
+		return evidence, appraisal, outcome, nil
 	}
 	if err != nil {
 		return evidence, appraisal, "", err

@@ -198,14 +198,21 @@ func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
 	if held {
 		return tail, nil
 	}
-	var last []byte
 	err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
-		ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, stream, tail.Last[:]).Scan(&tail.Next, &last)
+		ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, stream, tail.Last[:]).Scan(&tail.Next, &tail.Last)
 	if err != nil {
 		return tail, fmt.Errorf("append to stream %s: %w", stream, err)
 	}
-	copy(tail.Last[:], last)
 	return tail, nil
+}
+
+// holdServer takes the row of the server's own stream, which is there since the first entry, until the transaction ends: of
+// several processes that change what it stands for, one after another does.
+func holdServer(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		return fmt.Errorf("hold the server's stream: %w", err)
+	}
+	return nil
 }
 
 // flush writes what the transaction collected. Rows go in an order that all transactions share, to keep deadlocks rare,

@@ -110,6 +110,8 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	case errors.Is(err, ledger.ErrFork):
 		fmt.Fprintf(a.stdout, "fork         %v\nnotes        %s\n", err, filepath.Join(state, "checkpoint.{believed,refused}"))
 		return outcome(exitReject)
+	case keys.strange != nil:
+		return errors.Join(keys.strange, err)
 	case errors.As(err, &missing):
 		fmt.Fprintf(a.stdout, "undecided    %v\n", err)
 		return outcome(exitUndecided)
@@ -133,6 +135,7 @@ type believedKeys struct {
 	origin  string         // of the log
 	logs    []string       // verifier keys, of which one has to have signed
 	signers ledger.Signers // of promises; nil: none are known
+	strange error          // the server shows keys that have nothing to do with these
 }
 
 // keys returns the key of the command line, or the keys that a trust file leads to: those that took their place since, if
@@ -162,7 +165,9 @@ func (l *logCheckArgs) keys(ctx context.Context, asked *client.Client) (believed
 	case err != nil:
 		return k, err
 	case !history.Has(t.Keyset):
-		return k, fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
+		// The file's own keys still tell whether the log that they signed goes on, which is what a log begun anew breaks.
+		k.strange = fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
+		return k, nil
 	}
 	current := history.Current()
 	k.logs, k.signers = current.LogVKeys(current.Made), history

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +17,11 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/vectors"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 )
 
@@ -124,5 +132,124 @@ func TestSARIF(t *testing.T) {
 	if r.RuleID != policy.LintUnknown || run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || r.Level != "error" || !strings.Contains(r.Message.Text, "nearest is sevsnp.tcb") ||
 		where.Region.StartLine != 4 || where.Region.StartColumn != 13 || !strings.HasSuffix(where.ArtifactLocation.URI, "/a%20policy.yaml") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A verdict is explained at the lines of the policy that it was made by, unsigned or as a server signs it.
+func TestExplainVerdict(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mine.yaml")
+	text := []byte("type: assay/policy/v1\nname: mine\nrequire:\n  - {claim: sevsnp.vmpl, of: cpu, is: 0}\n  - {claim: sevsnp.debug-off, of: cpu}\n  - {claim: party.tier, of: party}\n")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Load(file, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims claim.Set
+	claims.Affirm("sevsnp.structure", "cpu:0", "v5")
+	claims.Add(claim.Claim{ID: "sevsnp.vmpl", Subject: "cpu:0", Status: claim.Affirmed, Value: "2"})
+	claims.Add(claim.Claim{ID: "sevsnp.debug-off", Subject: "cpu:0", Status: claim.Affirmed})
+	for i := range claims {
+		claims[i].Basis = []string{}
+	}
+	v := policy.Decide(claims, p, canon.At(minted))
+	plain, err := canon.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := canon.Marshal(policy.Result{Type: policy.ResultType, Verdict: v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := ledger.Seal(policy.ResultType, payload, privateKey{ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := canon.Marshal(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"verdict.json": plain, "result.json": signed} {
+		at := filepath.Join(dir, name)
+		if err := os.WriteFile(at, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := command(t, "policy", "explain", file, at)
+		want := "REJECT by policy mine (sha256 " + p.Digest().Short() + "), as of 2026-02-01T00:00:00Z\n\n" +
+			"NOT MET  " + file + ":4  Every cpu, at least 1: sevsnp.vmpl affirmed, and is 0\n" +
+			"           vmpl.value  sevsnp.vmpl of cpu:0 is not enough: 2; required: is 0\n" +
+			"           fix (provider): ask for the report at the expected privilege level\n" +
+			"-        " + file + ":5  Every cpu, at least 1: sevsnp.debug-off affirmed\n" +
+			"open     " + file + ":6  The party (left open by a verdict over evidence alone): party.tier affirmed\n"
+		if stdout != want || code != exitReject || !strings.Contains(stderr, "a line with - is met, or is not") {
+			t.Errorf("%s: exit code %d\n%s\nwant\n%s\n%s", name, code, stdout, want, stderr)
+		}
+		if unverified := strings.Contains(stderr, "its signature is not verified here"); unverified != (name == "result.json") {
+			t.Errorf("%s: %s", name, stderr)
+		}
+	}
+}
+
+// A log is tried where it lies: at a mirror, by its URL, as in an export. A blob that the mirror changed is not believed.
+func TestPolicyTestOfURL(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeVerdicts(t.Context(), dir, vectors.Dir(t)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "verdicts.tar")
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := audit.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := false
+	mirror := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var data []byte
+		err := error(fs.ErrNotExist)
+		switch path := strings.TrimPrefix(r.URL.Path, "/log/"); {
+		case path == "checkpoint":
+			data, err = src.Checkpoint(r.Context())
+		case strings.HasPrefix(path, "tile/"):
+			var tile ledger.Tile
+			if tile, err = ledger.ParseTilePath(path); err == nil {
+				data, err = src.Tile(r.Context(), tile)
+			}
+		case strings.HasPrefix(path, "blob/"):
+			var digest canon.Digest
+			if digest, err = canon.ParseDigest(path[len("blob/"):]); err == nil {
+				data, err = src.Blob(r.Context(), digest)
+			}
+			if change {
+				data = bytes.Replace(data, []byte("sevsnp.debug-off"), []byte("sevsnp.debug-xxx"), 1)
+			}
+		}
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write(data)
+	}))
+	defer mirror.Close()
+	want, _, _ := command(t, "policy", "test", "confidential-cpu", file)
+	got, words, code := command(t, "policy", "test", "confidential-cpu", mirror.URL+"/log/")
+	if got != want || code != exitAccept || !strings.HasPrefix(got, "1 of 3 hosts match; the rule that costs most is `debug-off` (2)\n") {
+		t.Errorf("exit code %d\n%s%swant\n%s", code, got, words, want)
+	}
+	if got, words, code := command(t, "policy", "test", "confidential-cpu", file, "--days", "1"); code != exitAccept || got != want {
+		t.Errorf("of one day: exit code %d\n%s%s", code, got, words)
+	}
+	change = true
+	if got, words, code := command(t, "policy", "test", "confidential-cpu", mirror.URL+"/log/"); code == exitAccept || got != "" {
+		t.Errorf("changed: exit code %d\n%s%s", code, got, words)
 	}
 }
