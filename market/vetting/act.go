@@ -3,6 +3,7 @@ package vetting
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -88,6 +89,8 @@ const (
 	hasBy
 )
 
+var codeForm = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+
 var wants = map[string]struct{ must, may int }{
 	ActDraft:  {hasBy | hasPlace | hasTier, hasAssertions},
 	ActSubmit: {hasBy, 0},
@@ -156,6 +159,10 @@ func (a Act) Validate() error {
 	case ActFreeze:
 		if len(a.Officers) != 2 || a.Officers[0] >= a.Officers[1] || len(a.Officers[0]) == 0 || len(a.Officers[1]) > MaxID || len(a.Officers[0]) > MaxID {
 			return errors.New("certificate: a freeze needs two officers, ordered")
+		}
+	case ActFail:
+		if !codeForm.MatchString(a.Code) {
+			return fmt.Errorf("certificate: code %.80q: want lower-case words joined by hyphens", a.Code)
 		}
 	case ActRevoke:
 		if !slices.Contains(revokedFor, a.Code) {

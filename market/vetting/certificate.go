@@ -760,3 +760,20 @@ func (r *run) overturn(q Parameters) error {
 	r.enter(Certified, ReasonOverturned, r.now, 0)
 	return nil
 }
+
+// BadgeNone is what stands in the place of a badge where nothing was ever logged.
+const BadgeNone = "no certificate in log"
+
+// Badge returns what may be shown of a certificate at a time: the tier in which it stands, else its state. It is drawn of the
+// state that the log folds to, never of a ticket.
+func (c Certificate) Badge(at canon.Time) string {
+	switch {
+	case c.Status == "":
+		return BadgeNone
+	case (c.Status == Certified || c.Status == Renewing) && at < c.Expires:
+		return c.Tier
+	case c.Live() && at >= c.Expires:
+		return Lapsed
+	}
+	return c.Status
+}

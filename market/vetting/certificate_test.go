@@ -65,6 +65,7 @@ func TestActsThatDoNotFit(t *testing.T) {
 		"another certificate":       {Act: vetting.ActRenew, Certificate: "c-2"},
 		"an act of nobody's":        {Act: "abolish"},
 		"one with too many members": {Act: vetting.ActRenew, Code: "x"},
+		"a failure in prose":        {Act: vetting.ActFail, Code: "Not good"},
 		"a revocation for nothing":  {Act: vetting.ActRevoke, Code: "because", Evidence: canon.Sum(nil), Since: now},
 		"one of another place":      {Act: vetting.ActEdit, Assertions: []vetting.Assertion{{Subject: vetting.Subject{Kind: vetting.UnitSite, ID: "par1"}, Attribute: "party.jurisdiction", Value: "FR"}}},
 		"a window that has begun":   {Act: vetting.ActWindow, Window: vetting.Window{From: now, Until: now + 3600}, Reason: "firmware"},

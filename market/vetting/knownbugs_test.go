@@ -29,10 +29,13 @@ func TestU03TicketClosedNothingSigned(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if f.state.Live() || f.state.Eligible(now) {
+	if f.state.Live() || f.state.Eligible(now) || f.state.Badge(now) != vetting.InReview || (vetting.Certificate{}).Badge(now) != vetting.BadgeNone {
 		t.Error("a ticket is taken for a certificate")
 	}
-	certified(t, claim.TierAttested) // the twin, whose claims are signed
+	// The twin, whose claims are signed.
+	if c := certified(t, claim.TierAttested).state; c.Badge(now) != claim.TierAttestedFacility || c.Badge(now+90*day) != vetting.Lapsed {
+		t.Errorf("badge %s, in 90 days %s", c.Badge(now), c.Badge(now+90*day))
+	}
 }
 
 // Row U04 (akash-network/community#1429, #1431), and acceptance check 3 of the users' study: whoever edits one attribute of ten
