@@ -297,6 +297,27 @@ func TestRenewal(t *testing.T) {
 			t.Errorf("expires %s", g.state.Expires)
 		}
 	})
+	t.Run("what is suspended does not renew itself", func(t *testing.T) {
+		for _, hidden := range []bool{true, false} {
+			f := certified(t, claim.TierAttested)
+			attested := func(o *vetting.Observed) { o.Witnesses = 1 }
+			f.days(1, 89, attested)
+			if hidden {
+				f.weigh(now+89*day, attested, finding(vetting.FindingHold))
+			} else {
+				f.weigh(now+89*day, attested)
+			}
+			f.do(now+90*day-hour, vetting.Act{Act: vetting.ActAssess, Standing: f.standing(now+90*day-hour, attested, func(o *vetting.Observed) {
+				if hidden {
+					finding(vetting.FindingHold)(o)
+				}
+			})})
+			f.do(now+90*day, vetting.Act{Act: vetting.ActDue})
+			if f.state.Live() == hidden {
+				t.Errorf("suspended %v: %s (%s)", hidden, f.state.Status, f.state.Reason)
+			}
+		}
+	})
 	t.Run("nobody weighs it", func(t *testing.T) {
 		f := certified(t, claim.TierAttested)
 		f.do(f.step.Due, vetting.Act{Act: vetting.ActDue})

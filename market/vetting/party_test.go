@@ -72,6 +72,23 @@ func TestTierRestsOnItsIssuers(t *testing.T) {
 	}
 }
 
+// And of each axis: the site's level by one issuer, the audit report by another.
+func TestTierRestsOnEachWord(t *testing.T) {
+	f := certified(t, claim.TierAttestedFacility)
+	f.register("two.example", "party.facility", vetting.Scope{}, 100*day)
+	for _, s := range []vetting.Subject{site, host} {
+		f.say(vetting.Claim{Issuer: "two.example", Subject: s, Attribute: "party.facility", Value: "audited"})
+		f.say(vetting.Claim{Issuer: "tuv.example", Subject: s, Attribute: "party.facility", Value: "audited", Expires: now + 1, Issued: now - 1})
+	}
+	f.weigh(now + 2)
+	for list, want := range map[string]policy.Outcome{"[lei.example, tuv.example, two.example]": policy.Accept, "[lei.example, tuv.example]": policy.Undecided, "[lei.example, two.example]": policy.Undecided} {
+		p := demand(t, "p", "issuers: "+list+"\nrequire: [{claim: party.tier, of: party, is: attested-facility}]")
+		if v := policy.Decide(slices.Concat(sound(false), f.state.PartyClaims()), p, now+2); v.Outcome != want {
+			t.Errorf("%s: %s %+v", list, v.Outcome, v.Reasons)
+		}
+	}
+}
+
 // What the appraisal shows becomes the hardware axis; each fault is found for what it is.
 func TestReadHardware(t *testing.T) {
 	p := vetting.Defaults()

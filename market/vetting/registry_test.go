@@ -292,6 +292,18 @@ func TestRevocationBySmallestUnit(t *testing.T) {
 	}
 }
 
+// A revocation that was written long ago and is logged now does not reach back before its entry.
+func TestRevocationOfThePast(t *testing.T) {
+	for effective, taken := range map[canon.Time]bool{now: true, now - 1: false} {
+		l, _ := vouched(t)
+		v := vetting.Revocation{Type: vetting.RevocationType, Issuer: vetting.Operator, Unit: host, Reason: vetting.RevokedForged, Made: now - 10, Effective: effective, Since: now - 10, Evidence: canon.Sum(nil)}
+		env, err := v.Seal(keyOf(vetting.Operator))
+		if err := l.Add(event(ledger.KindClaim, ledger.IssuerStream(vetting.Operator), now, body(t, env, err))); (err == nil) != taken {
+			t.Errorf("effective %s: %v", effective, err)
+		}
+	}
+}
+
 // A notice about a generation lowers the data that it may hold, and revokes nobody; not where the site is audited.
 func TestGenerationNotice(t *testing.T) {
 	for _, audited := range []bool{true, false} {
