@@ -131,10 +131,7 @@ func TestPartOfARegistry(t *testing.T) {
 // TestRandomDevices lives identities of devices through sightings in any order: there is one holder, whoever contests is another
 // host, and time alone ends every life.
 func TestRandomDevices(t *testing.T) {
-	n := 20_000
-	if testing.Short() {
-		n = 1000
-	}
+	n := lives()
 	var h vetting.History
 	m := ledger.Machine[vetting.DeviceState](h.Hold)
 	for seed := range n {

@@ -2,6 +2,7 @@ package vetting_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/assay-network/assay/attest/claim"
@@ -10,8 +11,16 @@ import (
 	"github.com/assay-network/assay/market/vetting"
 )
 
-// schedules is how many lives are lived at random; fewer in short mode.
-const schedules = 100_000
+// lives is how many lives are lived at random.
+func lives() int {
+	switch {
+	case testing.Short():
+		return 2_000
+	case os.Getenv("ASSAY_LONG") != "":
+		return 100_000
+	}
+	return 20_000
+}
 
 // shapes are the standings that random lives have, of a time.
 var shapes = func() (out []vetting.Standing) {
@@ -38,10 +47,7 @@ var shapes = func() (out []vetting.Standing) {
 // is without a deadline unless it is the end of its life, a refused event changes nothing, the state survives its bytes, and
 // whoever folds the events anew has the same state.
 func TestRandomLives(t *testing.T) {
-	n := schedules
-	if testing.Short() {
-		n = 2000
-	}
+	n := lives()
 	var h vetting.History
 	m := ledger.Machine[vetting.Certificate](h.Certify)
 	acts := []string{vetting.ActSubmit, vetting.ActAssign, vetting.ActPass, vetting.ActFail, vetting.ActAssess, vetting.ActAssess, vetting.ActAssess, vetting.ActEdit, vetting.ActRenew,
