@@ -40,7 +40,7 @@ type Act struct {
 	Act         string       `json:"act"`
 	By          string       `json:"by,omitzero"`         // user:NAME or token:ID; of due and assess: nobody
 	Place       Place        `json:"place,omitzero"`      // draft
-	Tier        string       `json:"tier,omitzero"`       // draft: that is asked for
+	Tier        string       `json:"tier,omitzero"`       // draft, renew: that is asked for
 	Assertions  []Assertion  `json:"assertions,omitzero"` // draft: all; edit: those that change. Ordered
 	Reviewer    string       `json:"reviewer,omitzero"`   // assign, triage: who is named
 	Officers    []string     `json:"officers,omitzero"`   // freeze: two, ordered
@@ -99,7 +99,7 @@ var wants = map[string]struct{ must, may int }{
 	ActFail:   {hasBy | hasCode, hasReason},
 	ActAssess: {hasStanding, hasBy},
 	ActEdit:   {hasBy | hasAssertions, hasStanding},
-	ActRenew:  {hasBy, 0},
+	ActRenew:  {hasBy, hasTier},
 	ActWindow: {hasBy | hasWindow | hasReason, 0},
 	ActFreeze: {hasBy | hasOfficers, hasEvidence},
 	ActRevoke: {hasBy | hasCode | hasEvidence | hasSince, 0},

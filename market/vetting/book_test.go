@@ -18,7 +18,7 @@ import (
 // A book folds all entries; notices are owed until they stand in the log.
 func TestBook(t *testing.T) {
 	b := vetting.NewBook(results{})
-	f := certified(t, claim.TierAttested)
+	f := certified(t, claim.TierAttestedFacility)
 	f.weigh(now+1, finding(vetting.FindingTCB))
 	owed := 0
 	for _, e := range f.events {
@@ -231,7 +231,7 @@ func TestGolden(t *testing.T) {
 	note("standing-lapsed", l.stand(now+450*day))
 	note("parameters", vetting.Defaults())
 	for _, code := range []string{vetting.FindingTCB, vetting.FindingHeartbeat, vetting.FindingMismatch, vetting.FindingDebug, vetting.FindingCollateral} {
-		f := certified(t, claim.TierAttested)
+		f := certified(t, claim.TierAttestedFacility)
 		f.weigh(now+1, finding(code))
 		note("certificate-"+code, f.state)
 		note("claims-"+code, f.state.PartyClaims())

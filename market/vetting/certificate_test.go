@@ -52,7 +52,7 @@ func TestStatesEndByThemselves(t *testing.T) {
 }
 
 func TestActsThatDoNotFit(t *testing.T) {
-	f := certified(t, claim.TierAttested)
+	f := certified(t, claim.TierAttestedFacility)
 	strange := f.standing(now)
 	strange.At = now + day
 	strange.Until = now + 2*day
@@ -122,7 +122,7 @@ func TestGraceClocks(t *testing.T) {
 		{vetting.FindingDuplicate, 0, vetting.Revoked, vetting.Revoked, ""},
 	} {
 		t.Run(c.code, func(t *testing.T) {
-			f := certified(t, claim.TierAttested)
+			f := certified(t, claim.TierAttestedFacility)
 			f.weigh(now+1, finding(c.code))
 			if f.state.Status != c.meanwhile {
 				t.Fatalf("meanwhile %s (%s), want %s", f.state.Status, f.state.Reason, c.meanwhile)
@@ -156,7 +156,7 @@ func TestGraceClocks(t *testing.T) {
 			}
 		})
 		t.Run(c.code+", mended in time", func(t *testing.T) {
-			f := certified(t, claim.TierAttested)
+			f := certified(t, claim.TierAttestedFacility)
 			if c.grace == 0 {
 				return
 			}
@@ -176,7 +176,7 @@ func TestGraceClocks(t *testing.T) {
 
 // That attacks are known gives no more time than there was.
 func TestExploitedIsNoSecondGrace(t *testing.T) {
-	f := certified(t, claim.TierAttested)
+	f := certified(t, claim.TierAttestedFacility)
 	f.weigh(now+1, finding(vetting.FindingTCB))
 	for d := canon.Time(1); d < 29; d++ {
 		f.weigh(now+d*day, finding(vetting.FindingTCB))
@@ -185,7 +185,7 @@ func TestExploitedIsNoSecondGrace(t *testing.T) {
 	if c := f.state.Clocks; len(c) != 1 || c[0].Due != now+1+30*day {
 		t.Errorf("%+v", c)
 	}
-	g := certified(t, claim.TierAttested)
+	g := certified(t, claim.TierAttestedFacility)
 	g.weigh(now+1, finding(vetting.FindingTCB))
 	g.weigh(now+day, finding(vetting.FindingExploited))
 	if c := g.state.Clocks; len(c) != 1 || c[0].Due != now+8*day || c[0].Since != now+1 {
@@ -216,7 +216,7 @@ func TestAuditLapses(t *testing.T) {
 // Inside a window that was announced before it began nothing is missed.
 func TestMaintenanceWindow(t *testing.T) {
 	for _, announced := range []bool{true, false} {
-		f := certified(t, claim.TierAttested)
+		f := certified(t, claim.TierAttestedFacility)
 		if announced {
 			f.do(now+1, vetting.Act{Act: vetting.ActWindow, Window: vetting.Window{From: now + 10, Until: now + 3600}, Reason: "BIOS 2.8"})
 		}
@@ -260,16 +260,17 @@ func TestUptime(t *testing.T) {
 
 // Terms: what renews itself, what is told in time, and what ends.
 func TestRenewal(t *testing.T) {
-	t.Run("evidence renews attested", func(t *testing.T) {
+	t.Run("evidence renews attested, whatever else counts", func(t *testing.T) {
 		f := certified(t, claim.TierAttested)
-		attested := func(o *vetting.Observed) { o.Witnesses = 1 }
-		f.days(1, 91, attested)
-		if f.state.Tier != claim.TierAttested || f.state.Expires != now+180*day-1 && f.state.Expires != now+90*day-1+day-1+90*day && f.state.Status != vetting.Certified {
-			t.Errorf("%s, tier %s, expires %s", f.state.Status, f.state.Tier, f.state.Expires)
+		f.want(vetting.Certified, vetting.ReasonPassed, claim.TierAttested)
+		f.days(1, 91)
+		f.want(vetting.Certified, vetting.ReasonRenewed, claim.TierAttested)
+		if f.state.Expires != now+180*day {
+			t.Errorf("expires %s", f.state.Expires)
 		}
-		if !f.state.Live() {
-			t.Errorf("%s (%s)", f.state.Status, f.state.Reason)
-		}
+		f.do(now+91*day, vetting.Act{Act: vetting.ActRenew, Tier: claim.TierAttestedFacility})
+		f.do(now+91*day, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now + 91*day)})
+		f.want(vetting.Certified, vetting.ReasonRenewed, claim.TierAttestedFacility)
 	})
 	t.Run("a facility is renewed by a review, with notices of 30, 14 and 7 days", func(t *testing.T) {
 		f := certified(t, claim.TierAttestedFacility)
@@ -288,7 +289,10 @@ func TestRenewal(t *testing.T) {
 		g := *f
 		g.events = slices.Clone(f.events)
 		f.do(now+90*day, vetting.Act{Act: vetting.ActDue, Standing: f.standing(now + 90*day)})
-		f.want(vetting.Lapsed, vetting.ReasonExpired, "")
+		f.want(vetting.Certified, vetting.ReasonExpired, claim.TierAttested) // the hardware still shows what it is
+		if f.state.Expires != now+180*day {
+			t.Errorf("expires %s", f.state.Expires)
+		}
 		g.do(now+90*day-1, vetting.Act{Act: vetting.ActRenew})
 		g.want(vetting.Renewing, vetting.ReasonRenewing, claim.TierAttestedFacility)
 		g.do(now+90*day-1, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: g.standing(now + 90*day - 1)})
@@ -318,8 +322,25 @@ func TestRenewal(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a review that comes late still grants", func(t *testing.T) {
+		f := certified(t, claim.TierAttestedFacility)
+		f.days(1, 89)
+		f.do(now+89*day, vetting.Act{Act: vetting.ActRenew})
+		f.do(now+90*day, vetting.Act{Act: vetting.ActDue, Standing: f.standing(now + 90*day)})
+		f.want(vetting.Renewing, vetting.ReasonExpired, claim.TierAttested)
+		f.do(now+91*day, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now + 91*day)})
+		f.want(vetting.Certified, vetting.ReasonRenewed, claim.TierAttestedFacility)
+	})
+	t.Run("who is but identified is looked at again each year", func(t *testing.T) {
+		f := certified(t, claim.TierIdentified)
+		f.want(vetting.Certified, vetting.ReasonPassed, claim.TierIdentified)
+		f.days(1, 365)
+		f.want(vetting.Certified, vetting.ReasonAssessed, claim.TierIdentified)
+		f.do(now+365*day, vetting.Act{Act: vetting.ActDue, Standing: f.standing(now + 365*day)})
+		f.want(vetting.Lapsed, vetting.ReasonExpired, "")
+	})
 	t.Run("nobody weighs it", func(t *testing.T) {
-		f := certified(t, claim.TierAttested)
+		f := certified(t, claim.TierAttestedFacility)
 		f.do(f.step.Due, vetting.Act{Act: vetting.ActDue})
 		f.want(vetting.Suspended, vetting.FindingOverdue, claim.TierAttestedFacility)
 		f.weigh(now + 3*day)
@@ -345,7 +366,7 @@ func notices(t testing.TB, drafts []ledger.Draft) (out []vetting.Notice) {
 
 func TestAppeal(t *testing.T) {
 	revoked := func(t *testing.T) *life {
-		f := certified(t, claim.TierAttested)
+		f := certified(t, claim.TierAttestedFacility)
 		f.weigh(now+1, finding(vetting.FindingDebug))
 		f.want(vetting.Revoked, vetting.FindingDebug, "")
 		return f
@@ -403,7 +424,7 @@ func TestAppeal(t *testing.T) {
 		}
 	})
 	t.Run("by who decided", func(t *testing.T) {
-		f := certified(t, claim.TierAttested)
+		f := certified(t, claim.TierAttestedFacility)
 		f.do(now+1, vetting.Act{Act: vetting.ActRevoke, By: "user:otto", Code: vetting.RevokedForged, Evidence: evidence, Since: now})
 		f.do(now+2, appeal)
 		for _, who := range []string{"user:otto", "user:rita"} {
@@ -427,13 +448,13 @@ func TestAppeal(t *testing.T) {
 		f.do(now+3, vetting.Act{Act: vetting.ActRule, By: "user:otto", Reason: "it is readable"})
 		f.want(vetting.InReview, vetting.ReasonOverturned, "")
 		f.do(now+4, vetting.Act{Act: vetting.ActPass, By: "user:otto", Standing: f.standing(now + 4)})
-		f.want(vetting.Certified, vetting.ReasonPassed, claim.TierAttestedFacility)
+		f.want(vetting.Certified, vetting.ReasonPassed, claim.TierAttested)
 	})
 }
 
 // Parameters hold from their effect on; what began under the old ones keeps its time.
 func TestRulesOfThen(t *testing.T) {
-	f := certified(t, claim.TierAttested)
+	f := certified(t, claim.TierAttestedFacility)
 	p := vetting.Defaults()
 	p.Effective, p.Grace.RIM = now+5*day, int64(2*day)
 	b, err := canon.Marshal(p)
@@ -473,7 +494,7 @@ func TestRulesOfThen(t *testing.T) {
 
 // A clock that jumps: back it stands still, forward everything that was due happens in its order.
 func TestClocksThatJump(t *testing.T) {
-	f := certified(t, claim.TierAttested)
+	f := certified(t, claim.TierAttestedFacility)
 	f.weigh(now+day, finding(vetting.FindingTCB))
 	f.do(now-300*day, vetting.Act{Act: vetting.ActRenew})
 	if f.state.Updated != now+day || f.step.Due <= now-300*day {

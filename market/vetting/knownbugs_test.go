@@ -33,7 +33,7 @@ func TestU03TicketClosedNothingSigned(t *testing.T) {
 		t.Error("a ticket is taken for a certificate")
 	}
 	// The twin, whose claims are signed.
-	if c := certified(t, claim.TierAttested).state; c.Badge(now) != claim.TierAttestedFacility || c.Badge(now+90*day) != vetting.Lapsed {
+	if c := certified(t, claim.TierAttestedFacility).state; c.Badge(now) != claim.TierAttestedFacility || c.Badge(now+90*day) != vetting.Lapsed {
 		t.Errorf("badge %s, in 90 days %s", c.Badge(now), c.Badge(now+90*day))
 	}
 }
@@ -46,10 +46,10 @@ func TestU04EditOneOfTen(t *testing.T) { editOneOfTen(t) }
 func TestAcceptance3AttributeEditReopensOneClaim(t *testing.T) { editOneOfTen(t) }
 
 func editOneOfTen(t *testing.T) {
-	f := certified(t, claim.TierAttested)
+	f := certified(t, claim.TierAttestedFacility)
 	for i, a := range ten {
 		t.Run(a.Attribute+" of "+a.Subject.String(), func(t *testing.T) {
-			f := certified(t, claim.TierAttested)
+			f := certified(t, claim.TierAttestedFacility)
 			a.Value = map[string]string{"party.facility": "audited", "party.facility-audit": strings.Repeat("ab", 32), "party.jurisdiction": "FR", "party.domain": "q.example", "party.identity": "contact",
 				"party.legal-entity": "DE-HRB-B:12345"}[a.Attribute]
 			wantPending := 1

@@ -218,7 +218,7 @@ func BenchmarkReassess(b *testing.B) {
 
 // BenchmarkCertify applies an assessment with ten attributes to a certificate.
 func BenchmarkCertify(b *testing.B) {
-	f := certified(b, claim.TierAttested)
+	f := certified(b, claim.TierAttestedFacility)
 	body, err := canon.Marshal(vetting.Act{Type: vetting.ActType, Certificate: "c-1", Act: vetting.ActAssess, Standing: f.standing(now + 1)})
 	if err != nil {
 		b.Fatal(err)
