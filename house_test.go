@@ -20,12 +20,12 @@ const module = "github.com/assay-network/assay"
 // floors says on which floor each room stands. Imports go down. A room that is not listed fails the test: put it where it
 // belongs.
 var floors = map[string]int{
-	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6,
+	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6, "packages/image": 6,
 	"audit": 5, "server": 5,
 	"server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
 	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2, "internal/pack": 2,
-	"internal/canon": 1, "internal/tar": 1, "internal/files": 1,
+	"internal/canon": 1, "internal/tar": 1, "internal/files": 1, "internal/manual": 1,
 }
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
@@ -185,6 +185,7 @@ var directLaws = []struct {
 	{"github.com/go-jose/go-jose/v4", []string{"server"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
 	{"github.com/klauspost/compress/zstd", []string{"server"}, "what is signed, hashed or exported never depends on how it is kept"},
 	{"github.com/prometheus/client_golang/prometheus", []string{"server"}, "the agent is small and measured"},
+	{"golang.org/x/crypto/x509roots/fallback/bundle", []string{"packages/image"}, "a program trusts the roots of TLS of its machine; a container has none"},
 	{"github.com/google/go-sev-guest/verify", nil, "it links net/http and registers flags: an oracle for tests only"},
 	{"github.com/google/go-tdx-guest/verify", nil, "it links net/http and writes to a global logger: an oracle for tests only"},
 }

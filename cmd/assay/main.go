@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/internal/manual"
 )
 
 // Exit codes, the same for every command.
@@ -85,13 +87,16 @@ Data goes to stdout, words to stderr. Exit codes: 0 accept, 1 reject, 2 usage or
 could not run, 3 undecided.`,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Version:           about(),
 		Args:              cobra.NoArgs,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}")
 	root.PersistentFlags().BoolVar(&a.quiet, "quiet", false, "no words on stderr but errors")
 	root.AddCommand(a.verifyCommand(), a.inspectCommand(), a.measureCommand(), a.policyCommand())
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
 	root.AddCommand(a.retentionCommand(), a.blobsCommand())
+	manual.Add(root)
 	sayUsage(root)
 	out := &output{Writer: a.stdout}
 	a.stdout = out
