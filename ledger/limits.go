@@ -11,7 +11,7 @@ const (
 	MaxOrigin      = 255      // bytes of a log's origin
 	MaxKeys        = 32       // keys of a keyset
 	MaxKey         = 1 << 10  // bytes of one SubjectPublicKeyInfo
-	MaxKeysets     = 1 << 10  // keysets of a log: a change of keys every week for twenty years
+	MaxKeysets     = 1 << 10  // keysets of a chain of logs: a change of keys every week for twenty years
 	MaxProofHashes = 128      // hashes of one proof: two for each level of the tallest tree
 	MaxDevices     = 64       // devices of one enrolment
 	MaxSource      = 1 << 10  // bytes of the address that collateral came from, or of a verifier
