@@ -79,8 +79,8 @@ func (s *Server) logGiven(ctx context.Context) error {
 		return err
 	}
 	return s.store.Tx(ctx, func(tx *Tx) error {
-		// Of several processes that start at once, one after another compares: the row is there since the first entry.
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		// Of several processes that start at once, one after another compares.
+		if _, err := tx.hold(ctx, ledger.StreamServer); err != nil {
 			return err
 		}
 		for _, item := range s.given.collateral {

@@ -130,7 +130,7 @@ func (s *Server) wanted(t takenEvidence, have []attest.Collateral) (needs []atte
 	return verifier.Appraise(o, c).Needs
 }
 
-// logFetched logs items that the log does not have as they were fetched. Of several processes that fetched one item, one
+// logFetched logs items that the open log does not have as they were fetched. Of several processes that fetched one item, one
 // after another looks.
 func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error {
 	if len(items) == 0 {
@@ -138,7 +138,7 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 	}
 	slices.SortFunc(items, func(a, b collateral.Item) int { return slices.Compare(a.Record.Data[:], b.Record.Data[:]) })
 	return s.store.Tx(ctx, func(tx *Tx) error {
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		if _, err := tx.hold(ctx, ledger.StreamServer); err != nil {
 			return err
 		}
 		for n, i := range items {
@@ -154,7 +154,7 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 			}
 			body := canon.Sum(record)
 			var place int64
-			err = tx.SQL.QueryRowContext(ctx, `SELECT place FROM entry WHERE body = $1 AND kind = $2 LIMIT 1`, body[:], ledger.KindCollateral).Scan(&place)
+			err = tx.SQL.QueryRowContext(ctx, `SELECT place FROM entry WHERE body = $1 AND kind = $2 AND log = $3 LIMIT 1`, body[:], ledger.KindCollateral, tx.log).Scan(&place)
 			if err == nil {
 				continue
 			}

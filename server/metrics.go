@@ -103,7 +103,11 @@ func (c stored) collect(ctx context.Context, ch chan<- prometheus.Metric) error 
 		gauge(descPending, b.progress.Entries-b.progress.Published)
 		gauge(descWaited, int64(b.waited))
 	}
-	published, publishedErr := c.s.store.Published(ctx)
+	var published Published
+	log, publishedErr := c.s.store.Newest(ctx)
+	if publishedErr == nil {
+		published, publishedErr = log.Published(ctx)
+	}
 	if publishedErr == nil {
 		gauge(descAge, max(0, int64(c.s.time()-published.Time)))
 	}

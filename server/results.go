@@ -61,11 +61,15 @@ func (s *Server) result(ctx context.Context, who caller, evidence canon.Digest) 
 func (s *Server) open(ctx context.Context, records []Record) ([]client.LogEntry, error) {
 	out := []client.LogEntry{}
 	for _, r := range records {
+		log, err := s.store.numbered(ctx, r.Log)
+		if err != nil {
+			return nil, err
+		}
 		opening, err := s.store.Blob(ctx, r.Commitment)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, client.LogEntry{Index: r.Index, Kind: r.Kind, Opening: opening})
+		out = append(out, client.LogEntry{Log: log.Origin, Index: r.Index, Kind: r.Kind, Opening: opening})
 	}
 	return out, nil
 }
@@ -78,7 +82,11 @@ func (s *Server) health(ctx context.Context) (client.Health, error) {
 	}
 	h := client.Health{Status: "ok", Size: b.progress.Entries, Waiting: b.progress.Entries - b.progress.Published, WaitingAge: int64(b.waited),
 		Roles: s.settings.Roles, Turns: s.turns.roles()}
-	switch published, err := s.store.Published(ctx); {
+	log, err := s.store.Newest(ctx)
+	if err != nil {
+		return client.Health{}, err
+	}
+	switch published, err := log.Published(ctx); {
 	case err == nil:
 		h.PublishedAge = max(0, int64(s.time()-published.Time))
 	case errors.Is(err, fs.ErrNotExist):

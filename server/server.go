@@ -197,7 +197,7 @@ func (s *Server) Policy() policy.Named {
 	return policy.Named{Name: s.given.policy.Name(), Digest: s.given.policy.Digest()}
 }
 
-// Source returns the server's log with all blobs: for an operator on this machine, not for callers.
+// Source returns the newest log with all blobs: for an operator on this machine, not for callers. See [Store.Source].
 func (s *Server) Source() ledger.Source { return s.store.Source() }
 
 // Close closes the listener and the database.
@@ -329,7 +329,11 @@ func (s *Server) updateMirror(ctx context.Context) error {
 	if s.mirror == nil {
 		return nil
 	}
-	_, err := s.mirror.Update(ctx, s.Source())
+	logs, err := s.store.Sources(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.mirror.Update(ctx, logs...)
 	return err
 }
 
@@ -348,14 +352,39 @@ func (s *Server) publish(ctx context.Context) error {
 				return err
 			}
 		}
-		signers, err := s.noteSigners(ctx)
-		if err != nil {
+		if err := s.closeIfDue(ctx); err != nil {
 			return err
 		}
-		_, err = s.store.Publish(ctx, signers[0], s.time(), s.witnesses, signers[1:]...)
+		err := s.publishLogs(ctx)
 		s.noteStall(err)
 		return err
 	})
+}
+
+// publishLogs publishes each log, the oldest first: nothing of a log is published before the end of the one before it.
+func (s *Server) publishLogs(ctx context.Context) error {
+	logs, err := s.store.Logs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		if log.Closed {
+			if whole, err := log.isPublished(ctx); err != nil || whole {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		signers, err := s.noteSigners(ctx, log)
+		if err != nil {
+			return err
+		}
+		if _, err := log.Publish(ctx, signers[0], s.time(), s.witnesses, signers[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alarm tells of a fault of ours that somebody has to look at.

@@ -85,7 +85,7 @@ func (s *Server) mayStand(ctx context.Context, verdict canon.Digest) error {
 		return err
 	}
 	switch {
-	case len(found) == 0 || found[0].Index >= b.progress.Published:
+	case len(found) == 0 || found[0].Place >= b.progress.Published:
 		p := refuse(codeNotPublished, "no checkpoint that a quorum of witnesses cosigned holds the verdict yet")
 		p.retry = s.settings.Interval
 		return p

@@ -6,29 +6,57 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
 
-// Source returns the store as a source of the log. It has all blobs and openings: who may have which is for the one who
-// hands them out to decide.
-func (s *Store) Source() ledger.Source { return source{s} }
+// Source returns the log that is the newest one when it is asked first, and stays with that. See [Log.Source].
+func (s *Store) Source() ledger.Source { return &source{store: s} }
 
-type source struct{ store *Store }
+// Source returns the log with all blobs and openings: who may have which is for the one who hands them out to decide.
+func (l Log) Source() ledger.Source { return &source{store: l.store, log: &l} }
 
-var _ ledger.Keeper = source{}
+type source struct {
+	store *Store
+	mu    sync.Mutex
+	log   *Log // nil: it was not asked yet
+}
 
-func (src source) Checkpoint(ctx context.Context) ([]byte, error) {
-	p, err := src.store.Published(ctx)
+var _ ledger.Keeper = (*source)(nil)
+
+func (src *source) of(ctx context.Context) (Log, error) {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	if src.log == nil {
+		l, err := src.store.Newest(ctx)
+		if err != nil {
+			return Log{}, err
+		}
+		src.log = &l
+	}
+	return *src.log, nil
+}
+
+func (src *source) Checkpoint(ctx context.Context) ([]byte, error) {
+	l, err := src.of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.Published(ctx)
 	return p.Note, err
 }
 
 // Around returns kept checkpoints; see [ledger.Keeper].
-func (src source) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+func (src *source) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+	l, err := src.of(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	one := func(query string) ([]byte, error) {
 		var text string
-		err := src.store.db.Reader().QueryRowContext(ctx, query, index).Scan(&text)
+		err := src.store.db.Reader().QueryRowContext(ctx, query, l.Number, index).Scan(&text)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, nil
 		}
@@ -37,19 +65,23 @@ func (src source) Around(ctx context.Context, index int64) (before, after []byte
 		}
 		return []byte(text), nil
 	}
-	if before, err = one(`SELECT note FROM checkpoint WHERE size <= $1 ORDER BY size DESC LIMIT 1`); err == nil {
-		after, err = one(`SELECT note FROM checkpoint WHERE size > $1 ORDER BY size LIMIT 1`)
+	if before, err = one(`SELECT note FROM checkpoint WHERE log = $1 AND size <= $2 ORDER BY size DESC LIMIT 1`); err == nil {
+		after, err = one(`SELECT note FROM checkpoint WHERE log = $1 AND size > $2 ORDER BY size LIMIT 1`)
 	}
 	return before, after, err
 }
 
-func (src source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
-	return readTile(ctx, src.store.db.Reader(), t)
+func (src *source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
+	l, err := src.of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return readTile(ctx, src.store.db.Reader(), l.Number, t)
 }
 
-func readTile(ctx context.Context, q querier, t ledger.Tile) ([]byte, error) {
+func readTile(ctx context.Context, q querier, log int64, t ledger.Tile) ([]byte, error) {
 	var data []byte
-	err := q.QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data)
+	err := q.QueryRowContext(ctx, `SELECT data FROM tile WHERE log = $1 AND level = $2 AND place = $3`, log, t.Level, t.Index).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (!t.Valid() || len(data) < t.Bytes()) {
 		return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
 	}
@@ -59,12 +91,14 @@ func readTile(ctx context.Context, q querier, t ledger.Tile) ([]byte, error) {
 	return data[:t.Bytes():t.Bytes()], nil
 }
 
-func (src source) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
+func (src *source) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
 	return src.store.Blob(ctx, digest)
 }
 
-// Record is an entry of the log with its place.
+// Record is an entry of a log with its place.
 type Record struct {
+	Log        int64 // number of it
+	Place      int64 // over all logs
 	Index      int64 // of the leaf
 	Commitment canon.Digest
 	ledger.Entry
@@ -82,18 +116,23 @@ func (s *Store) Entry(ctx context.Context, commitment canon.Digest) (Record, err
 	return found[0], nil
 }
 
-// EntriesOf returns the entries that have a body, in the order of the log.
+// EntriesOf returns the entries that have a body, the oldest first.
 func (s *Store) EntriesOf(ctx context.Context, body canon.Digest, limit int) ([]Record, error) {
 	return s.records(ctx, `body = $1`, limit, body[:])
 }
 
-// Entries returns the entries from an index on, in the order of the log, the waiting ones included.
+// Entries returns the entries of all logs from a place on, the waiting ones included.
 func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]Record, error) {
 	return s.records(ctx, `place >= $1`, limit, from)
 }
 
-func (s *Store) records(ctx context.Context, where string, limit int, arg any) ([]Record, error) {
-	return records(ctx, s.db.Reader(), where, limit, arg)
+// Entries returns the entries from an index on, in the order of the log, the waiting ones included.
+func (l Log) Entries(ctx context.Context, from int64, limit int) ([]Record, error) {
+	return l.store.records(ctx, `place >= $1 AND place < $2`, limit, l.first+from, l.end)
+}
+
+func (s *Store) records(ctx context.Context, where string, limit int, args ...any) ([]Record, error) {
+	return records(ctx, s.db.Reader(), where, limit, args...)
 }
 
 // rowsQuerier is a transaction or the readers' pool.
@@ -101,8 +140,9 @@ type rowsQuerier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-func records(ctx context.Context, q rowsQuerier, where string, limit int, arg any) ([]Record, error) {
-	rows, err := q.QueryContext(ctx, `SELECT place, opening FROM entry WHERE `+where+` ORDER BY place LIMIT $2`, arg, limit)
+func records(ctx context.Context, q rowsQuerier, where string, limit int, args ...any) ([]Record, error) {
+	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT place, opening, number, place - first FROM entry JOIN log ON number = entry.log
+		WHERE %s ORDER BY place LIMIT $%d`, where, len(args)+1), append(args, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}
@@ -111,12 +151,12 @@ func records(ctx context.Context, q rowsQuerier, where string, limit int, arg an
 	for rows.Next() {
 		var r Record
 		var opening []byte
-		if err := rows.Scan(&r.Index, &opening); err != nil {
+		if err := rows.Scan(&r.Place, &opening, &r.Log, &r.Index); err != nil {
 			return nil, fmt.Errorf("read entries: %w", err)
 		}
 		r.Commitment = canon.Sum(opening)
 		if _, r.Entry, err = ledger.ParseOpening(opening); err != nil {
-			return nil, fmt.Errorf("damaged database: entry %d: %w", r.Index, err)
+			return nil, fmt.Errorf("damaged database: entry at place %d: %w", r.Place, err)
 		}
 		out = append(out, r)
 	}
@@ -125,14 +165,14 @@ func records(ctx context.Context, q rowsQuerier, where string, limit int, arg an
 
 // Prove returns the proof that the leaf at an index is in the newest checkpoint, and that checkpoint: the two are made for
 // each other. An entry that no checkpoint covers yet: [fs.ErrNotExist].
-func (s *Store) Prove(ctx context.Context, index int64) (ledger.Inclusion, Published, error) {
-	p, err := s.Published(ctx)
+func (l Log) Prove(ctx context.Context, index int64) (ledger.Inclusion, Published, error) {
+	p, err := l.Published(ctx)
 	if err != nil {
 		return ledger.Inclusion{}, Published{}, err
 	}
 	if index >= p.Size {
 		return ledger.Inclusion{}, Published{}, fmt.Errorf("entry %d in the checkpoint of size %d: %w", index, p.Size, fs.ErrNotExist)
 	}
-	proof, err := ledger.ProveInclusion(ctx, s.Source(), index, p.Size)
+	proof, err := ledger.ProveInclusion(ctx, l.Source(), index, p.Size)
 	return proof, p, err
 }
