@@ -1,8 +1,12 @@
 package ledger_test
 
 import (
+	"context"
 	"crypto/ed25519"
+	"errors"
+	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -112,4 +116,169 @@ func TestCarried(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
+}
+
+// logs is a chain of logs in memory, by name.
+type logs map[string]*shown
+
+type shown struct {
+	memory
+	note []byte
+}
+
+func (s *shown) Checkpoint(context.Context) ([]byte, error) { return s.note, nil }
+
+// noteOf signs a checkpoint by log key 1.
+func noteOf(t testing.TB, origin string, tree ledger.Tree) []byte {
+	t.Helper()
+	signer, err := ledger.LogSigner(origin, edKey(1).private())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: origin, Tree: tree}, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+// threeLogs are a chain of logs of 12, 3 and 7 leaves, and the trees that the first one was.
+func threeLogs(t testing.TB) (logs, ledger.KeyHistory, []ledger.Tree) {
+	t.Helper()
+	all := logs{}
+	var h ledger.KeyHistory
+	k := firstKeyset(t)
+	add := func(k ledger.Keyset, signers ...ledger.Signer) {
+		if err := h.Add(sealKeyset(t, k, signers...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(k, edKey(1), ecKey(2), edKey(3))
+	trees := []ledger.Tree{{}}
+	for i, size := range []int{12, 3, 7} {
+		name := []string{origin, "second/log", "third/log"}[i]
+		if i > 0 {
+			before := all[k.Origin]
+			next, err := k.NextLog(start+canon.Time(i)*day, name, before.edge.Tree())
+			if err != nil {
+				t.Fatal(err)
+			}
+			add(next, edKey(1))
+			k = next
+		}
+		s := &shown{}
+		for n := range size {
+			tree := s.append(commitments(100*i+n, 1)...)
+			if i == 0 {
+				trees = append(trees, tree)
+			}
+		}
+		s.note, all[name] = noteOf(t, name, s.edge.Tree()), s
+	}
+	return all, h, trees
+}
+
+// TestFollowChain: who believed a checkpoint of one log goes on to a later log of its chain, and to no other.
+func TestFollowChain(t *testing.T) {
+	other, otherTrees := memory{}, []ledger.Tree{{}}
+	for n := range 20 {
+		otherTrees = append(otherTrees, other.append(commitments(5000+n, 1)...))
+	}
+	for _, c := range []struct {
+		name   string
+		last   func(trees []ledger.Tree) []byte
+		change func(logs, *ledger.Chain, *ledger.Follower)
+		next   string
+		want   string
+		fork   bool
+	}{
+		{name: "over two boundaries"},
+		{name: "over one", next: "second/log"},
+		{name: "from the final checkpoint", last: func(trees []ledger.Tree) []byte { return noteOf(t, origin, trees[12]) }},
+		{name: "without a chain", change: func(_ logs, _ *ledger.Chain, f *ledger.Follower) { f.Chain = nil }, want: `of the log "` + origin + `"`},
+		{name: "another history at the end", last: func([]ledger.Tree) []byte { return noteOf(t, origin, otherTrees[12]) }, want: "the next log continues one of size 12", fork: true},
+		{name: "another history before it", last: func([]ledger.Tree) []byte { return noteOf(t, origin, otherTrees[5]) }, want: "does not continue that of size 5", fork: true},
+		{name: "beyond the close", last: func([]ledger.Tree) []byte { return noteOf(t, origin, otherTrees[13]) }, want: "a checkpoint of size 13", fork: true},
+		{name: "signed by a stranger", last: func(trees []ledger.Tree) []byte {
+			return []byte(strings.Replace(string(noteOf(t, origin, trees[5])), "\n— "+origin+" ", "\n— "+origin+" AAAA", 1))
+		}, want: "keys of the log"},
+		{name: "the closed log shows more", change: func(l logs, _ *ledger.Chain, _ *ledger.Follower) {
+			l[origin].note = noteOf(t, origin, l[origin].append(commitments(12, 1)...))
+		}, want: "its checkpoint is of size 13", fork: true},
+		{name: "the closed log shows less", change: func(l logs, _ *ledger.Chain, _ *ledger.Follower) {
+			s := &shown{}
+			s.note = noteOf(t, "second/log", s.append(commitments(100, 2)...))
+			l["second/log"] = s
+		}, want: "its checkpoint is of size 2, and it ended with size 3"},
+		{name: "the closed log shows another", change: func(l logs, _ *ledger.Chain, _ *ledger.Follower) {
+			s := &shown{}
+			s.note = noteOf(t, "second/log", s.append(commitments(700, 3)...))
+			l["second/log"] = s
+		}, want: "its checkpoint is of size 3", fork: true},
+		{name: "the middle log is gone", change: func(l logs, _ *ledger.Chain, _ *ledger.Follower) { delete(l, "second/log") }, want: `the log "second/log", which was closed: file does not exist`},
+		{name: "keys that do not lead there", change: func(_ logs, c *ledger.Chain, _ *ledger.Follower) {
+			h, err := ledger.ReadKeys(c.Keys.Envelopes()[:2])
+			check(t, "shorter", err, "")
+			c.Keys = h
+		}, want: `no keyset leads to the log "third/log"`},
+		{name: "back", last: func([]ledger.Tree) []byte { return noteOf(t, "third/log", otherTrees[7]) }, next: origin, want: `the log "` + origin + `" comes before "third/log"`},
+		{name: "no quorum at the boundary", change: func(_ logs, _ *ledger.Chain, f *ledger.Follower) {
+			p, err := ledger.ParseWitnessPolicy([]byte("witness w " + witnessVKey(t, 60) + "\nquorum w\n"))
+			check(t, "policy", err, "")
+			f.Witnesses = &p
+		}, want: "no quorum of witnesses"},
+	} {
+		l, h, trees := threeLogs(t)
+		if c.next == "" {
+			c.next = "third/log"
+		}
+		k, _ := h.Newest(c.next)
+		chain := ledger.Chain{Keys: h, Log: func(_ context.Context, origin string) (ledger.Source, error) {
+			if s, ok := l[origin]; ok {
+				return s, nil
+			}
+			return nil, fs.ErrNotExist
+		}}
+		f := ledger.Follower{Logs: k.LogVKeys(k.Made), Chain: func(context.Context) (ledger.Chain, error) { return chain, nil }}
+		if c.change != nil {
+			c.change(l, &chain, &f)
+		}
+		last := noteOf(t, origin, trees[5])
+		if c.last != nil {
+			last = c.last(trees)
+		}
+		got, err := f.Follow(t.Context(), l[c.next], last, l[c.next].note, start+30*day)
+		check(t, c.name, err, c.want)
+		var fork *ledger.Fork
+		if is := errors.As(err, &fork); is != c.fork || is && (len(fork.Believed) == 0 || len(fork.Refused) == 0) {
+			t.Errorf("%s: a fork: %v, want %v: %v", c.name, is, c.fork, err)
+		}
+		if c.want == "" && got.Origin != c.next {
+			t.Errorf("%s: believed %+v", c.name, got)
+		}
+	}
+}
+
+func TestKeysetsDocument(t *testing.T) {
+	_, h, _ := threeLogs(t)
+	for origin, n := range map[string]int{"second/log": 1, "third/log": 2} {
+		data, err := ledger.KeysetsBefore(h, origin)
+		check(t, origin, err, "")
+		before, err := ledger.ParseKeysets(data)
+		check(t, origin, err, "")
+		if len(before.Envelopes()) != n {
+			t.Errorf("%d keysets before %s", len(before.Envelopes()), origin)
+		}
+		_, err = ledger.ParseKeysets([]byte(strings.Replace(string(data), "/v1\"}", "/v2\"}", 1)))
+		check(t, "another type", err, `type "assay/keysets/v2"`)
+		_, err = ledger.ParseKeysets(append(data, '\n'))
+		check(t, "another spelling", err, "canonical")
+	}
+	data, err := ledger.KeysetsBefore(h, origin)
+	check(t, "of the first log", err, "")
+	if data != nil {
+		t.Errorf("of the first log: %s", data)
+	}
+	_, err = ledger.KeysetsBefore(h, "fourth/log")
+	check(t, "of no log", err, `the log "fourth/log" has none`)
 }

@@ -198,6 +198,18 @@ func (h KeyHistory) Newest(origin string) (Keyset, bool) {
 	return Keyset{}, false
 }
 
+// In returns every key that one of the logs has had, in the order of their coming.
+func (h KeyHistory) In(origin string) []Key {
+	return slices.DeleteFunc(h.Keys(), func(key Key) bool {
+		return !slices.ContainsFunc(h.keysets, func(k Keyset) bool { return k.Origin == origin && slices.ContainsFunc(k.Keys, same(key)) })
+	})
+}
+
+// logVKeys returns the verifier keys of all checkpoints that a log ever had.
+func (h KeyHistory) logVKeys(origin string) []string {
+	return vkeys(origin, ofUse(h.In(origin), UseLog))
+}
+
 // After returns the keyset that opens the log after one of the logs, and its envelope. That it is there says that the log
 // was closed, and with which tree.
 func (h KeyHistory) After(origin string) (Keyset, Envelope, bool) {

@@ -69,7 +69,7 @@ func ParseWitnessPolicy(text []byte) (WitnessPolicy, error) {
 	}
 	names := map[string]*component{}
 	groups := 0
-	keys := map[string]bool{}
+	keys, logs := map[string]bool{}, map[string]bool{}
 	for i, line := range strings.Split(string(text), "\n") {
 		fail := func(format string, args ...any) (WitnessPolicy, error) {
 			return WitnessPolicy{}, fmt.Errorf("witness policy: line %d: "+format, append([]any{i + 1}, args...)...)
@@ -97,10 +97,11 @@ func ParseWitnessPolicy(text []byte) (WitnessPolicy, error) {
 			if err != nil {
 				return fail("%w", err)
 			}
-			if keys[string(key)] {
+			// One key may be that of several logs: of those of a chain.
+			if keys[string(key)] && !logs[string(key)] || slices.Contains(p.logs, fields[1]) {
 				return fail("a key that stands on another line: a witness whose key is the log's counts for nothing")
 			}
-			keys[string(key)] = true
+			keys[string(key)], logs[string(key)] = true, true
 			if p.logs = append(p.logs, fields[1]); len(p.logs) > MaxWitnesses {
 				return fail("more than %d logs", MaxWitnesses)
 			}
