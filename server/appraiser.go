@@ -47,6 +47,9 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 		if err != nil || len(due) == 0 {
 			return err
 		}
+		if err := s.enterLog(ctx); err != nil {
+			return err
+		}
 		got, err := s.fetchFor(ctx, due)
 		if err != nil {
 			return err

@@ -324,11 +324,7 @@ func (s *Server) renewKeys(ctx context.Context) error {
 		}
 		err = s.addKeyset(ctx, func(k keys) (ledger.Keyset, []ledger.Signer, error) {
 			now, current := s.time(), k.history.Current()
-			standing := current.Standing(ledger.UseLog, now)
-			if len(standing) == 0 {
-				return current, nil, fmt.Errorf("no log key stands at %s: does the clock jump?", now)
-			}
-			by, err := s.ring.Find(ledger.UseLog, standing[0].SPKI)
+			by, err := s.logKey(current, now)
 			if err != nil {
 				return current, nil, err
 			}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"strconv"
 
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
@@ -108,12 +110,14 @@ func (s *Store) LogOf(ctx context.Context, origin string) (Log, error) {
 	if err != nil {
 		return Log{}, err
 	}
+	var names []string
 	for _, l := range all {
 		if l.Origin == origin {
 			return l, nil
 		}
+		names = append(names, l.Origin)
 	}
-	return Log{}, fmt.Errorf("log %.80q: %w", origin, fs.ErrNotExist)
+	return Log{}, fmt.Errorf("log %.80q: %w: there are %q", origin, fs.ErrNotExist, names)
 }
 
 // Sources returns all logs of a store as sources, the oldest first.
@@ -124,4 +128,57 @@ func (s *Store) Sources(ctx context.Context) ([]ledger.Source, error) {
 		out = append(out, l.Source())
 	}
 	return out, err
+}
+
+// isPublished reports whether the newest checkpoint covers the whole tree of a log.
+func (l Log) isPublished(ctx context.Context) (bool, error) {
+	var size, published int64
+	err := l.store.db.Reader().QueryRowContext(ctx, `SELECT size, (SELECT COALESCE(MAX(size), 0) FROM checkpoint WHERE checkpoint.log = number) FROM log WHERE number = $1`, l.Number).Scan(&size, &published)
+	if err != nil {
+		return false, fmt.Errorf("read how far %s is published: %w", l.Origin, err)
+	}
+	return size == published, nil
+}
+
+// list says where the logs are found.
+func (s *Server) list(ctx context.Context) (client.LogList, error) {
+	logs, err := s.store.Logs(ctx)
+	if err != nil {
+		return client.LogList{}, err
+	}
+	var list client.LogList
+	for _, l := range logs {
+		p, err := l.Published(ctx)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return client.LogList{}, err
+		}
+		list.Logs = append(list.Logs, client.LogInfo{Origin: l.Origin, Path: "/log/" + l.folder(), Size: p.Size, Closed: l.Closed, Next: l.Next})
+	}
+	return list, nil
+}
+
+// folder returns the path of a log below that of the first one: nothing, or its number and a slash.
+func (l Log) folder() string {
+	if l.Number == 1 {
+		return ""
+	}
+	return strconv.FormatInt(l.Number, 10) + "/"
+}
+
+// logOf returns the log that a caller names.
+func (s *Server) logOf(ctx context.Context, origin string) (Log, error) {
+	l, err := s.store.LogOf(ctx, origin)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = refuse(codeNotFound, "%v", err)
+	}
+	return l, err
+}
+
+// logAt returns the log that a caller names beside an index. The files of the first one have no name in their path, and
+// neither have indices in it.
+func (s *Server) logAt(ctx context.Context, origin string) (Log, error) {
+	if origin == "" {
+		return s.store.numbered(ctx, 1)
+	}
+	return s.logOf(ctx, origin)
 }

@@ -27,8 +27,11 @@ type Witnesses struct {
 	now    func() time.Time
 
 	mu   sync.Mutex
-	last map[string]int64 // size that a witness cosigned last, as far as this process knows
+	last map[watched]int64 // size that was cosigned last, as far as this process knows
 }
+
+// watched is a log that a witness watches.
+type watched struct{ witness, log string }
 
 // NewWitnesses returns the witnesses of a policy for the log with the given verifier keys. Other keys of its operator are
 // told so that none of them counts as a witness.
@@ -41,7 +44,7 @@ func NewWitnesses(policy ledger.WitnessPolicy, logs []string, now func() time.Ti
 			return nil, fmt.Errorf("witness policy: witness %s: URL %.200q: want http://HOST[:PORT][/PREFIX] or https, to ask it", w.Name, w.URL)
 		}
 	}
-	return &Witnesses{policy: policy, now: now, last: map[string]int64{}, http: &http.Client{
+	return &Witnesses{policy: policy, now: now, last: map[watched]int64{}, http: &http.Client{
 		Transport:     client.NewTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -109,7 +112,7 @@ func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Chec
 // this process knew, the proof is made from that one.
 func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witness, c ledger.Checkpoint, signed []byte) (string, error) {
 	w.mu.Lock()
-	old := w.last[one.Name]
+	old := w.last[watched{one.Name, c.Origin}]
 	w.mu.Unlock()
 	fail := func(format string, args ...any) (string, error) {
 		return "", fmt.Errorf("witness %s: "+format, append([]any{one.Name}, args...)...)
@@ -136,7 +139,7 @@ func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witne
 			line, _, err := one.Answer(c, answer)
 			if err == nil {
 				w.mu.Lock()
-				w.last[one.Name] = c.Size
+				w.last[watched{one.Name, c.Origin}] = c.Size
 				w.mu.Unlock()
 			}
 			return line, err

@@ -63,6 +63,7 @@ type Server struct {
 	store    *Store
 	ring     *keyring.Ring        // private keys
 	keys     atomic.Pointer[keys] // of the log, as this process saw them last
+	entered  atomic.Int64         // number of the log that has what this process was given
 	lacking  sync.Map             // ids of keys that this process lacks and has raised an alarm for
 	build    policy.Build
 	memory   *attest.Memory

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"time"
 
@@ -15,15 +14,7 @@ func (s *Server) openWitnesses() (err error) {
 	if s.given.witnesses == nil {
 		return nil
 	}
-	var operator []ed25519.PublicKey
-	for _, k := range s.keys.Load().history.Keys() {
-		if public, err := k.Public(); err == nil {
-			if ed, ok := public.(ed25519.PublicKey); ok {
-				operator = append(operator, ed)
-			}
-		}
-	}
-	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.Keyset().LogVKeys(s.time()), s.now, operator...)
+	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.Keyset().LogVKeys(s.time()), s.now, s.operatorKeys()...)
 	return err
 }
 

@@ -24,7 +24,10 @@ type source struct {
 	log   *Log // nil: it was not asked yet
 }
 
-var _ ledger.Keeper = (*source)(nil)
+var (
+	_ ledger.Keeper     = (*source)(nil)
+	_ ledger.Continuing = (*source)(nil)
+)
 
 func (src *source) of(ctx context.Context) (Log, error) {
 	src.mu.Lock()
@@ -69,6 +72,23 @@ func (src *source) Around(ctx context.Context, index int64) (before, after []byt
 		after, err = one(`SELECT note FROM checkpoint WHERE log = $1 AND size > $2 ORDER BY size LIMIT 1`)
 	}
 	return before, after, err
+}
+
+// Keysets returns the document of the keysets of the logs before; see [ledger.Continuing].
+func (src *source) Keysets(ctx context.Context) ([]byte, error) {
+	l, err := src.of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	history, err := src.store.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := ledger.KeysetsBefore(history, l.Origin)
+	if err == nil && data == nil {
+		err = fmt.Errorf("keysets before %s: %w", l.Origin, fs.ErrNotExist)
+	}
+	return data, err
 }
 
 func (src *source) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
