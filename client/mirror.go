@@ -16,19 +16,70 @@ import (
 
 // Mirror is a log as a server or a mirror shows it over HTTP: a ledger.Source. Checkpoints and tiles are public; blobs
 // go to whoever the server lets have them.
-type Mirror struct{ c *Client }
+type Mirror struct {
+	c      *Client
+	path   string // of its folder, ends with a slash
+	origin string // empty: it is the server's first log, and nobody said its name
+}
 
-var _ ledger.Keeper = Mirror{}
+var (
+	_ ledger.Keeper     = Mirror{}
+	_ ledger.Continuing = Mirror{}
+)
 
-// Mirror returns the log of the client's server.
-func (c *Client) Mirror() Mirror { return Mirror{c} }
+// firstLog is where a server's first log is.
+const firstLog = "/log/"
+
+// Mirror returns the first log of the client's server. Where a chain of logs is to be followed, see [Client.Log].
+func (c *Client) Mirror() Mirror { return Mirror{c: c, path: firstLog} }
+
+// Log returns one of the server's logs. A server that names no logs has one.
+func (c *Client) Log(ctx context.Context, origin string) (Mirror, error) {
+	logs, err := c.Logs(ctx)
+	if p := AsProblem(err); p != nil && p.Status == http.StatusNotFound {
+		return Mirror{c, firstLog, origin}, nil
+	}
+	if err != nil {
+		return Mirror{}, err
+	}
+	var names []string
+	for _, l := range logs {
+		if l.Origin == origin {
+			return Mirror{c, l.Path, origin}, nil
+		}
+		names = append(names, l.Origin)
+	}
+	return Mirror{}, fmt.Errorf("log %.80q: the server has %.1000q", origin, names)
+}
+
+// Chain returns the server's logs, for a reader who goes from one to the next.
+func (c *Client) Chain(ctx context.Context) (ledger.Chain, error) {
+	keys, err := c.Keys(ctx)
+	return ledger.Chain{Keys: keys, Log: func(ctx context.Context, origin string) (ledger.Source, error) { return c.Log(ctx, origin) }}, err
+}
 
 // Checkpoint returns the newest checkpoint note.
 func (m Mirror) Checkpoint(ctx context.Context) ([]byte, error) {
-	return m.fetch(ctx, "/log/checkpoint", ledger.MaxCheckpoint)
+	return m.fetch(ctx, m.path+"checkpoint", ledger.MaxCheckpoint)
 }
 
-// CheckpointsAround is the answer to GET /v1/checkpoints?around=INDEX: the kept checkpoints on both sides of an entry.
+// Keysets returns the document of the keysets of the logs before; see [ledger.Continuing].
+func (m Mirror) Keysets(ctx context.Context) ([]byte, error) {
+	if m.path == firstLog {
+		return nil, fs.ErrNotExist
+	}
+	keys, err := m.c.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := ledger.KeysetsBefore(keys, m.origin)
+	if err == nil && data == nil {
+		err = fs.ErrNotExist
+	}
+	return data, err
+}
+
+// CheckpointsAround is the answer to GET /v1/checkpoints?around=INDEX&log=ORIGIN (without log: of the first one): the kept checkpoints on both sides of an entry.
 type CheckpointsAround struct {
 	Before string `json:"before,omitzero"` // note of the largest that does not cover it; absent: none is kept
 	After  string `json:"after,omitzero"`  // note of the smallest that does
@@ -37,7 +88,11 @@ type CheckpointsAround struct {
 // Around returns kept checkpoints; see [ledger.Keeper]. A mirror of files alone keeps none.
 func (m Mirror) Around(ctx context.Context, index int64) (before, after []byte, err error) {
 	var a CheckpointsAround
-	err = m.c.get(ctx, "/v1/checkpoints?around="+strconv.FormatInt(index, 10), &a)
+	query := url.Values{"around": {strconv.FormatInt(index, 10)}}
+	if m.origin != "" {
+		query.Set("log", m.origin)
+	}
+	err = m.c.get(ctx, "/v1/checkpoints?"+query.Encode(), &a)
 	if p := AsProblem(err); p != nil && p.Status == http.StatusNotFound {
 		return nil, nil, nil
 	}
@@ -52,7 +107,7 @@ func (m Mirror) Around(ctx context.Context, index int64) (before, after []byte, 
 
 // Tile returns the bytes of one tile.
 func (m Mirror) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
-	data, err := m.fetch(ctx, "/log/"+t.Path(), int64(t.Bytes()))
+	data, err := m.fetch(ctx, m.path+t.Path(), int64(t.Bytes()))
 	if err == nil && len(data) != t.Bytes() {
 		return nil, fmt.Errorf("%s: %d bytes, want %d", t.Path(), len(data), t.Bytes())
 	}
@@ -86,13 +141,13 @@ func (c *Client) file(ctx context.Context, path string, limit int64) ([]byte, er
 }
 
 // Files is a log as a server of plain files shows it, some mirror or other: checkpoint, tile/... and blob/DIGEST below a
-// folder. Like [Mirror] a ledger.Source.
+// folder. Like [Mirror] a ledger.Source. The logs after it, if there are any, are in the folders 2/, 3/, ... below that.
 type Files struct {
 	c    *Client
 	path string // of the folder, ends with a slash
 }
 
-var _ ledger.Source = Files{}
+var _ ledger.Continuing = Files{}
 
 // NewFiles returns the log below the URL of a folder; c.URL may have a path. It dials nothing.
 func NewFiles(c Config) (Files, error) {
@@ -105,6 +160,14 @@ func NewFiles(c Config) (Files, error) {
 	c.URL = u.String()
 	files, err := New(c)
 	return Files{files, folder}, err
+}
+
+// Below returns the log in a folder below this one.
+func (f Files) Below(folder string) Files { return Files{f.c, f.path + folder + "/"} }
+
+// Keysets returns the document of the keysets of the logs before; see [ledger.Continuing].
+func (f Files) Keysets(ctx context.Context) ([]byte, error) {
+	return f.c.file(ctx, f.path+"keysets", ledger.MaxKeysetsDocument)
 }
 
 // Checkpoint returns the newest checkpoint note.
