@@ -304,6 +304,7 @@ type LogInfo struct {
 	Path   string `json:"path"` // of the folder of checkpoint and tiles: /log/ of the first one, /log/2/ of the second, and so on
 	Size   int64  `json:"size"` // of the newest checkpoint; zero: none yet
 	Closed bool   `json:"closed"`
+	Next   string `json:"next,omitzero"` // origin of the log after it; of one that is not closed: it is being closed, and that one is to come
 }
 
 // Logs asks which logs the server has.

@@ -110,6 +110,9 @@ func (s *Server) closeIfDue(ctx context.Context) error {
 	if undecided, err := anyUndecided(ctx, s.store.db.Reader()); err != nil || undecided {
 		return err
 	}
+	if err := s.integrateAll(ctx); err != nil { // so that little is left for the one transaction
+		return err
+	}
 	var after keys
 	closed := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {

@@ -32,7 +32,7 @@ type Mirror struct {
 
 const (
 	mirrorCheckpoint = "checkpoint"
-	mirrorKeysets    = "keysets" // of the logs before
+	mirrorKeysets    = "keysets"      // of the logs before
 	mirrorUnfinished = ".unfinished-" // begins the name of a file that is not in its place yet
 )
 

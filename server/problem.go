@@ -67,7 +67,7 @@ var statuses = map[string]struct {
 	codeTooMany:                 {http.StatusTooManyRequests, "too many open challenges"},
 	codeInternal:                {http.StatusInternalServerError, "the server failed"},
 	codeBusy:                    {http.StatusServiceUnavailable, "the server is busy"},
-	codeClosing:                 {http.StatusServiceUnavailable, "the log is being closed"},
+	codeClosing:                 {http.StatusServiceUnavailable, "one log ends, and another begins"},
 	codeConflict:                {http.StatusConflict, "it cannot be done now"},
 }
 

@@ -129,7 +129,7 @@ func TestErase(t *testing.T) {
 			}
 		}
 		resp, body := x.send("GET", "/v1/blobs/"+x.evidence.String(), x.admin, "", nil)
-		if resp.StatusCode != http.StatusGone || !strings.Contains(string(body), fmt.Sprintf("by entry %d of the log", at)) {
+		if resp.StatusCode != http.StatusGone || !strings.Contains(string(body), fmt.Sprintf("by entry %d of assay.test/log", at)) {
 			t.Errorf("the API says %d %s", resp.StatusCode, body)
 		}
 		if resp, body := x.send("GET", "/v1/results/"+x.evidence.String(), x.admin, "", nil); resp.StatusCode != http.StatusGone {

@@ -338,7 +338,8 @@ func (s *Server) updateMirror(ctx context.Context) error {
 	return err
 }
 
-// publish brings all entries that wait into the tree, and signs it, where that is this process's turn.
+// publish closes the open log if that is due, brings all entries that wait into the tree, and signs it, where that is this
+// process's turn.
 func (s *Server) publish(ctx context.Context) error {
 	if _, ours := s.turns.of(RolePublish); !ours {
 		s.stall.Store(false) // is for the one to tell whose turn it is
@@ -347,19 +348,25 @@ func (s *Server) publish(ctx context.Context) error {
 		if _, err := s.store.AppendHeads(ctx, s.time()); err != nil {
 			return err
 		}
-		for n := integrateBatch; n == integrateBatch; {
-			var err error
-			if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
-				return err
-			}
-		}
 		if err := s.closeIfDue(ctx); err != nil {
+			return err
+		}
+		if err := s.integrateAll(ctx); err != nil {
 			return err
 		}
 		err := s.publishLogs(ctx)
 		s.noteStall(err)
 		return err
 	})
+}
+
+// integrateAll brings all entries that wait into the tree.
+func (s *Server) integrateAll(ctx context.Context) error {
+	for {
+		if n, err := s.store.Integrate(ctx, integrateBatch); err != nil || n < integrateBatch {
+			return err
+		}
+	}
 }
 
 // publishLogs publishes each log, the oldest first: nothing of a log is published before the end of the one before it.
@@ -370,10 +377,11 @@ func (s *Server) publishLogs(ctx context.Context) error {
 	}
 	for _, log := range logs {
 		if log.Closed {
-			if whole, err := log.isPublished(ctx); err != nil || whole {
-				if err != nil {
-					return err
-				}
+			whole, err := log.isPublished(ctx)
+			if err != nil {
+				return err
+			}
+			if whole {
 				continue
 			}
 		}

@@ -43,7 +43,7 @@ type Store struct {
 	holder func() (string, error) // names this start of this process in leases
 	had    sync.Map               // roles that it took since it was opened
 
-	origins  sync.Map               // of its logs, by number
+	origins  sync.Map // of its logs, by number
 	codec    codec
 	folder   *pack.Folder // that blobs are written to; nil: they are written into the database
 	randomMu sync.Mutex

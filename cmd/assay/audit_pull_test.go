@@ -55,7 +55,11 @@ func growLog(t *testing.T, dir, as string, n int) {
 	must(err)
 	signer, err := ledger.LogSigner("log.example", newTestKey(as+" log").PrivateKey)
 	must(err)
-	_, err = store.Publish(t.Context(), signer, canon.At(minted), nil)
+	log, err := store.Newest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = log.Publish(t.Context(), signer, canon.At(minted), nil)
 	must(err)
 }
 

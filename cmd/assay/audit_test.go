@@ -123,7 +123,11 @@ func writeLog(t *testing.T, dir, name string) ledger.Envelope {
 	must(err)
 	signer, err := ledger.LogSigner("log.example", newTestKey(name+" log").PrivateKey)
 	must(err)
-	_, err = store.Publish(t.Context(), signer, canon.At(minted), nil)
+	log, err := store.Newest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = log.Publish(t.Context(), signer, canon.At(minted), nil)
 	must(err)
 	env, err := ledger.SealPromise(promise, newTestKey(name+" "+ledger.UsePromise))
 	must(err)

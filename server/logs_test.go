@@ -1,0 +1,444 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/sqldb"
+	"github.com/assay-network/assay/internal/sqldb/pgtest"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/server"
+)
+
+// closeLog has the newest log closed, and another one go on.
+func (l *lab) closeLog(next string) {
+	l.t.Helper()
+	must(l.t, l.client(l.admin).CloseLog(l.t.Context(), next))
+	l.advance()
+	logs, err := l.client("").Logs(l.t.Context())
+	must(l.t, err)
+	if got := logs[len(logs)-1]; got.Origin != next || got.Closed || got.Next != "" {
+		l.t.Fatalf("the newest log is %+v, want %q", got, next)
+	}
+}
+
+// store opens the database of a lab beside its server.
+func (l *lab) store() *server.Store {
+	l.t.Helper()
+	url := l.settings.Database
+	if url == "" {
+		url = "sqlite:" + filepath.Join(l.settings.Data, "assay.db")
+	}
+	s, err := server.OpenStore(l.t.Context(), url, newSource(7))
+	must(l.t, err)
+	l.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// all returns every entry of a log.
+func all(t *testing.T, l server.Log) (out []server.Record) {
+	t.Helper()
+	for {
+		page, err := l.Entries(t.Context(), int64(len(out)), server.MaxPage)
+		must(t, err)
+		if len(page) == 0 {
+			return out
+		}
+		out = append(out, page...)
+	}
+}
+
+func kinds(entries []server.Record) map[string]int {
+	n := map[string]int{}
+	for _, e := range entries {
+		n[e.Kind]++
+	}
+	return n
+}
+
+// checkChain holds what the logs of a store say of each other against what they are: the last entry of a closed log, its
+// last checkpoint, the first entry of the next one.
+func checkChain(t *testing.T, s *server.Store) []server.Log {
+	t.Helper()
+	logs, err := s.Logs(t.Context())
+	must(t, err)
+	place := int64(0)
+	for i, l := range logs {
+		entries := all(t, l)
+		if len(entries) == 0 {
+			t.Fatalf("log %d is empty", l.Number)
+		}
+		for n, e := range entries {
+			if e.Log != l.Number || e.Index != int64(n) || e.Place != place {
+				t.Errorf("%s: entry %d of log %d at place %d, want %d of %d at %d", l.Origin, e.Index, e.Log, e.Place, n, l.Number, place)
+			}
+			place++
+			closes := ledger.Closes{}
+			if e.Kind == ledger.KindHeads {
+				body, err := s.Blob(t.Context(), e.Body)
+				must(t, err)
+				h, err := ledger.ParseHeads(body)
+				must(t, err)
+				closes = h.Closes
+			}
+			if want := l.Closed && n == len(entries)-1; want != (closes != ledger.Closes{}) || want && closes.Next != l.Next {
+				t.Errorf("%s: entry %d of %d closes %+v, next is %q", l.Origin, n, len(entries), closes, l.Next)
+			}
+		}
+		p, err := l.Published(t.Context())
+		must(t, err)
+		if l.Closed && p.Size != int64(len(entries)) {
+			t.Errorf("%s: last checkpoint of size %d, it has %d entries", l.Origin, p.Size, len(entries))
+		}
+		var leaves []canon.Digest
+		must(t, ledger.Walk(t.Context(), l.Source(), p.Tree, func(_ int64, c canon.Digest) error { leaves = append(leaves, c); return nil }))
+		for n, c := range leaves {
+			if entries[n].Commitment != c {
+				t.Errorf("%s: leaf %d is %s, the entry is %s", l.Origin, n, c, entries[n].Commitment)
+			}
+		}
+		body, err := s.Blob(t.Context(), entries[0].Body)
+		must(t, err)
+		env, err := ledger.ParseEnvelope(body)
+		must(t, err)
+		k, err := ledger.ParseKeyset(env.Payload)
+		must(t, err)
+		want := ledger.Final{}
+		if i > 0 {
+			before, err := logs[i-1].Published(t.Context())
+			must(t, err)
+			want = ledger.Final{Origin: logs[i-1].Origin, Size: before.Size, Root: before.Root}
+		}
+		if k.Origin != l.Origin || k.Continues != want {
+			t.Errorf("log %d, %q, begins with a keyset of %q that continues %+v, want %+v", l.Number, l.Origin, k.Origin, k.Continues, want)
+		}
+		if i > 0 && logs[i-1].Next != l.Origin {
+			t.Errorf("%s is followed by %s", logs[i-1].Origin, l.Origin)
+		}
+	}
+	h, err := s.Keys(t.Context())
+	must(t, err)
+	if got := h.Origins(); len(got) != len(logs) {
+		t.Errorf("keysets of %q, %d logs", got, len(logs))
+	}
+	return logs
+}
+
+// TestChainOfLogs: a log is closed twice while machines prove themselves. They go on without a new enrolment, what was
+// promised before has its verdict in the log that promised it, and each log says how it hangs together with its neighbours.
+func TestChainOfLogs(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		mirror := filepath.Join(t.TempDir(), "mirror")
+		l := newLab(t, url, func(s *server.Settings) { s.Mirror = mirror })
+		one, gone := l.join("one"), l.join("gone")
+		one.prove()
+		gone.prove()
+		must(t, l.client(l.admin).Revoke(t.Context(), gone.id))
+		l.advance()
+
+		promised := one.submit(one.evidence(one.challenge()))
+		open := one.evidence(one.challenge())
+		must(t, l.client(l.admin).CloseLog(t.Context(), "assay.test/2"))
+		must(t, l.client(l.admin).CloseLog(t.Context(), "assay.test/2"))
+		refused(t, l.client(l.admin).CloseLog(t.Context(), "assay.test/3"), http.StatusConflict, "conflict")
+		_, err := one.client().Challenge(t.Context(), nil)
+		refused(t, err, http.StatusServiceUnavailable, "closing")
+		_, err = one.client().Submit(t.Context(), open)
+		refused(t, err, http.StatusServiceUnavailable, "closing")
+		if s := one.submit(one.mustPromised(promised)); !sameJSON(t, s, promised) {
+			t.Errorf("what was promised is promised otherwise: %+v", s)
+		}
+		l.advance() // the verdict, and then the end of the log
+		_, err = one.client().Submit(t.Context(), open)
+		refused(t, err, http.StatusGone, client.CodeChallengeExpired)
+		if d := one.decision(promised.Evidence); d.Outcome != client.Accept {
+			t.Errorf("promised before the end: %+v", d)
+		}
+		second := l.join("two")
+		for _, n := range []*node{one, second} {
+			if d, _ := n.prove(); d.Outcome != client.Accept {
+				t.Errorf("%s in the second log: %+v", n.id, d)
+			}
+		}
+		l.closeLog("assay.test/3")
+		for _, n := range []*node{one, second} {
+			if d, _ := n.prove(); d.Outcome != client.Accept {
+				t.Errorf("%s in the third log: %+v", n.id, d)
+			}
+		}
+		refused(t, l.client(l.admin).CloseLog(t.Context(), "assay.test/2"), http.StatusConflict, "conflict")
+		refused(t, l.client(l.admin).CloseLog(t.Context(), "no name"), http.StatusBadRequest, "malformed")
+		l.restart()
+		if d, _ := second.prove(); d.Outcome != client.Accept {
+			t.Errorf("after a new start: %+v", d)
+		}
+
+		s := l.store()
+		logs := checkChain(t, s)
+		if len(logs) != 3 {
+			t.Fatalf("%d logs, want 3", len(logs))
+		}
+		// Evidence and its verdict stand in one log, promised by the name of that one.
+		verdicts := map[canon.Digest]int64{}
+		for _, l := range logs {
+			evidence := map[canon.Digest]bool{}
+			for _, e := range all(t, l) {
+				switch e.Kind {
+				case ledger.KindEvidence:
+					evidence[e.Body] = true
+				case ledger.KindAppraisal:
+					if !evidence[e.Refs[0]] {
+						t.Errorf("%s: an appraisal of evidence of another log", l.Origin)
+					}
+					verdicts[e.Refs[0]] = l.Number
+				}
+			}
+		}
+		if verdicts[promised.Evidence] != 1 {
+			t.Errorf("the verdict on what was promised stands in log %d", verdicts[promised.Evidence])
+		}
+		// What a later log begins with: each thing of the one before that still counts, once.
+		for i, want := range []map[string]int{1: {ledger.KindEnrolment: 2}, 2: {ledger.KindEnrolment: 4}} {
+			if want == nil {
+				continue
+			}
+			entries := all(t, logs[i])
+			end := slices.IndexFunc(entries, func(e server.Record) bool {
+				return e.Stream != ledger.StreamServer && !ledger.Carried(e.Entry, entries[0].Entry)
+			})
+			got := kinds(entries[:end])
+			for kind, n := range map[string]int{ledger.KindKeyset: 1, ledger.KindPolicy: 1, ledger.KindReference: 1, ledger.KindCollateral: 1, ledger.KindEnrolment: want[ledger.KindEnrolment]} {
+				if got[kind] != n {
+					t.Errorf("%s begins with %v, want %d of %s", logs[i].Origin, got, n, kind)
+				}
+			}
+		}
+		// Files of all logs, from the server and from the mirror.
+		list, err := l.client("").Logs(t.Context())
+		must(t, err)
+		for i, info := range list {
+			p, err := logs[i].Published(t.Context())
+			must(t, err)
+			if want := (client.LogInfo{Origin: logs[i].Origin, Path: []string{"/log/", "/log/2/", "/log/3/"}[i], Size: p.Size, Closed: i < 2, Next: logs[i].Next}); info != want {
+				t.Errorf("listed %+v, want %+v", info, want)
+			}
+			if _, note := l.send("GET", info.Path+"checkpoint", "", "", nil); !bytes.Equal(note, p.Note) {
+				t.Errorf("%s: %s", info.Path, note)
+			}
+			shown, err := os.ReadFile(filepath.Join(mirror, strings.TrimPrefix(info.Path, "/log/"), "checkpoint"))
+			must(t, err)
+			if !bytes.Equal(shown, p.Note) {
+				t.Errorf("the mirror shows %s", shown)
+			}
+			tile := ledger.Tile{Level: ledger.EntriesLevel, Width: int(p.Size % ledger.TileWidth)}
+			want, err := logs[i].Source().Tile(t.Context(), tile)
+			must(t, err)
+			if _, got := l.send("GET", info.Path+tile.Path(), "", "", nil); !bytes.Equal(got, want) {
+				t.Errorf("%s%s: other bytes", info.Path, tile.Path())
+			}
+		}
+		for _, path := range []string{"/log/1/checkpoint", "/log/4/checkpoint", "/log/02/checkpoint", "/log/2/keysets", "/log/2", "/log/x/checkpoint", "/log/-2/checkpoint"} {
+			if resp, _ := l.send("GET", path, "", "", nil); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("%s: %d", path, resp.StatusCode)
+			}
+		}
+		history, err := s.Keys(t.Context())
+		must(t, err)
+		for _, n := range []int{2, 3} {
+			keysets, err := os.ReadFile(filepath.Join(mirror, fmt.Sprint(n), "keysets"))
+			must(t, err)
+			if want, err := ledger.KeysetsBefore(history, logs[n-1].Origin); err != nil || !bytes.Equal(keysets, want) {
+				t.Errorf("the mirror's keysets before log %d: %s (%v)", n, keysets, err)
+			}
+		}
+		// The end of a stream in a closed log is proven by the entry that closes it.
+		head, err := one.client().StreamHead(t.Context(), ledger.NodeStream(one.id), logs[0].Origin)
+		must(t, err)
+		final, err := logs[0].Published(t.Context())
+		must(t, err)
+		if tail, _, err := head.Open(ledger.NodeStream(one.id), final.Tree); err != nil || tail.Next != 2 || head.Heads.Closes.Next != "assay.test/2" {
+			t.Errorf("%+v, %+v, %v", tail, head.Heads, err)
+		}
+		rebuiltAlike(t, l.database())
+	})
+}
+
+func (l *lab) database() string {
+	if l.settings.Database != "" {
+		return l.settings.Database
+	}
+	return "sqlite:" + filepath.Join(l.settings.Data, "assay.db")
+}
+
+// mustPromised returns the bytes that were promised.
+func (n *node) mustPromised(s client.Submitted) []byte {
+	n.lab.t.Helper()
+	data, err := n.lab.server.Source().Blob(n.lab.t.Context(), s.Evidence)
+	must(n.lab.t, err)
+	return data
+}
+
+// TestClosingCalledOff: until it is done, a closing can be called off, and the log goes on as if nothing had been.
+func TestClosingCalledOff(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	n.prove()
+	before := l.entries()
+	must(t, l.client(l.admin).CloseLog(t.Context(), "assay.test/2"))
+	must(t, l.client(l.admin).KeepLog(t.Context()))
+	must(t, l.client(l.admin).KeepLog(t.Context()))
+	l.advance()
+	if got := l.entries(); got != before {
+		t.Errorf("%d entries, want %d", got, before)
+	}
+	if d, _ := n.prove(); d.Outcome != client.Accept {
+		t.Errorf("%+v", d)
+	}
+	refused(t, l.client(n.credential).CloseLog(t.Context(), "assay.test/2"), http.StatusForbidden, "forbidden")
+	refused(t, l.client(n.credential).KeepLog(t.Context()), http.StatusForbidden, "forbidden")
+	l.closeLog("assay.test/2")
+	must(t, l.client(l.admin).KeepLog(t.Context()))
+	checkChain(t, l.store())
+}
+
+// TestClosedMeanwhile: a transaction that began in a log which is closed before it has its places runs again in the next
+// one, whole.
+func TestClosedMeanwhile(t *testing.T) {
+	l := newLab(t, pgtest.URL(t))
+	n := l.join("one")
+	n.prove()
+	s := l.store()
+	runs := 0
+	must(t, s.Tx(t.Context(), func(tx *server.Tx) error {
+		runs++
+		d := server.Draft{Kind: ledger.KindEvidence, Stream: "node:late", Time: canon.At(l.clock.Now()), Body: tx.PutBlob([]byte("late")), Refs: []canon.Digest{}}
+		_, _, err := tx.Append(t.Context(), d)
+		if runs == 1 {
+			l.closeLog("assay.test/2")
+		}
+		return err
+	}))
+	l.advance()
+	entries := all(t, newest(t, s))
+	last := entries[len(entries)-1]
+	if runs != 2 || last.Stream != "node:late" || last.Sequence != 0 {
+		t.Errorf("%d runs, the last entry of the new log is %+v", runs, last)
+	}
+	checkChain(t, s)
+}
+
+// TestLogsMigration: the database of a build that knew one log for ever becomes one of several, with one log in it.
+func TestLogsMigration(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url)
+		eventful(t, l)
+		l.advance()
+		l.http.Close()
+		must(t, l.server.Close())
+		want := dump(t, l.database())
+		for kind, old := range databases(t) {
+			t.Run("into "+kind, func(t *testing.T) {
+				asBefore(t, l.database(), old)
+				s, err := server.OpenStore(t.Context(), old, newSource(8))
+				must(t, err)
+				defer s.Close()
+				got := dump(t, old)
+				for table, rows := range want {
+					if !slices.Equal(got[table], rows) {
+						t.Errorf("%s: %d rows, want %d\n%s\nwant\n%s", table, len(got[table]), len(rows), strings.Join(got[table], "\n"), strings.Join(rows, "\n"))
+					}
+				}
+				checkChain(t, s)
+			})
+		}
+	})
+}
+
+// asBefore copies a database of one log into an empty one of the version before there were several.
+func asBefore(t *testing.T, from, to string) {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := filepath.Glob("migrations/*.sql")
+	must(t, err)
+	for _, name := range names {
+		if filepath.Base(name) < "0010" {
+			data, err := os.ReadFile(name)
+			must(t, err)
+			files[filepath.Base(name)] = &fstest.MapFile{Data: data}
+		}
+	}
+	src, err := sqldb.Open(t.Context(), from)
+	must(t, err)
+	defer src.Close()
+	dst, err := sqldb.Open(t.Context(), to)
+	must(t, err)
+	defer dst.Close()
+	must(t, dst.Migrate(t.Context(), files))
+	tables, err := dst.Tables(t.Context())
+	must(t, err)
+	must(t, dst.Tx(t.Context(), func(tx *sql.Tx) error {
+		for _, table := range tables {
+			if err := copyTable(t.Context(), src, tx, table); err != nil {
+				return fmt.Errorf("%s: %w", table, err)
+			}
+		}
+		return nil
+	}))
+}
+
+// copyTable copies those columns of a table that the older one has.
+func copyTable(ctx context.Context, src *sqldb.DB, tx *sql.Tx, table string) error {
+	empty, err := tx.QueryContext(ctx, `SELECT * FROM `+table+` WHERE 1 = 0`)
+	if err != nil {
+		return err
+	}
+	columns, err := empty.Columns()
+	if err := errors.Join(err, empty.Close()); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM `+table); err != nil {
+		return err
+	}
+	query := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + table
+	switch table {
+	case "head":
+		query = `SELECT 1, size, root FROM log`
+	case "heads":
+		query = `SELECT 1, commitment, seed FROM heads`
+	}
+	rows, err := src.Reader().QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		for i, v := range row {
+			if b, ok := v.([]byte); ok && len(b) == 0 {
+				row[i] = []byte{}
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO `+table+`(`+strings.Join(columns, ", ")+`) VALUES `+sqldb.Values(1, len(columns)), row...); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
