@@ -226,10 +226,14 @@ var errMoved = errors.New("the blob was moved meanwhile")
 func (s *Store) readBlob(ctx context.Context, digest canon.Digest, gone pack.Place) (b storedBlob, err error) {
 	fail := func(err error) (storedBlob, error) { return b, fmt.Errorf("read blob %s: %w", digest, err) }
 	b.digest = digest
-	err = s.db.Reader().QueryRowContext(ctx, `SELECT coding, data, segment, place, length FROM blob WHERE digest = $1
-		UNION ALL SELECT 0, opening, 0, 0, 0 FROM entry WHERE commitment = $1`, digest[:]).Scan(&b.coding, &b.data, &b.place.Segment, &b.place.At, &b.place.Length)
+	err = s.db.Reader().QueryRowContext(ctx, `SELECT coding, data, segment, place, length FROM blob WHERE digest = $1`, digest[:]).
+		Scan(&b.coding, &b.data, &b.place.Segment, &b.place.At, &b.place.Length)
 	if errors.Is(err, sql.ErrNoRows) {
-		return b, s.absent(ctx, digest)
+		var r Record
+		if r, err = s.Entry(ctx, digest); errors.Is(err, fs.ErrNotExist) {
+			return b, s.absent(ctx, digest)
+		}
+		b.data = r.Opening
 	}
 	if err != nil {
 		return fail(err)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -153,13 +152,12 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 				return err
 			}
 			body := canon.Sum(record)
-			var place int64
-			err = tx.SQL.QueryRowContext(ctx, `SELECT place FROM entry WHERE body = $1 AND kind = $2 AND log = $3 LIMIT 1`, body[:], ledger.KindCollateral, tx.log).Scan(&place)
-			if err == nil {
-				continue
-			}
-			if !errors.Is(err, sql.ErrNoRows) {
+			found, err := s.store.recordsOf(ctx, tx.SQL, byBody, body, all)
+			if err != nil {
 				return err
+			}
+			if slices.ContainsFunc(found, func(r Record) bool { return r.Kind == ledger.KindCollateral && r.Log == tx.log }) {
+				continue
 			}
 			tx.PutBlob(record)
 			tx.PutBlob(i.Data)

@@ -24,6 +24,23 @@ func (s *Store) TestingOnlyForget(t testing.TB, now canon.Time, digest canon.Dig
 	}
 }
 
+// TestingOnlyFilter returns what the filter of a run says of digests when the run has those given.
+func TestingOnlyFilter(digests []canon.Digest) (mayHave func(canon.Digest) bool) {
+	f := make(runFilter, filterBytes)
+	for _, d := range digests {
+		f.add(d)
+	}
+	return f.mayHave
+}
+
+// Doors to how entries are found.
+const RunEntries = runEntries
+
+var (
+	CommitmentsInRuns = byCommitment.inRuns
+	BodiesInRuns      = byBody.inRuns
+)
+
 // Doors to how bundles are kept.
 var (
 	SplitBundle = splitBundle

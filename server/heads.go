@@ -19,9 +19,8 @@ import (
 // covers. Zero: every entry is covered.
 func headsDue(ctx context.Context, q querier, log int64) (canon.Time, error) {
 	var opening []byte
-	err := q.QueryRowContext(ctx, `SELECT opening FROM entry WHERE log = $1 AND place > COALESCE(
-		(SELECT covering.place FROM heads JOIN entry covering ON covering.commitment = heads.commitment WHERE heads.log = $1),
-		(SELECT first - 1 FROM log WHERE number = $1)) ORDER BY place LIMIT 1`, log).Scan(&opening)
+	err := q.QueryRowContext(ctx, `SELECT opening FROM entry WHERE place > COALESCE((SELECT place FROM heads WHERE heads.log = $1),
+		(SELECT first - 1 FROM log WHERE number = $1)) AND log = $1 ORDER BY place LIMIT 1`, log).Scan(&opening)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -76,6 +75,10 @@ func (tx *Tx) stopOthers(ctx context.Context) error {
 // appendHeads appends a heads entry, which commits to the streams as they stand before it in the log: the transaction has
 // stopped all others.
 func (tx *Tx) appendHeads(ctx context.Context, now canon.Time, closes ledger.Closes) error {
+	place, err := tx.takePlaces(ctx, 0)
+	if err != nil {
+		return err
+	}
 	seed, err := tx.store.salt()
 	if err != nil {
 		return err
@@ -101,8 +104,8 @@ func (tx *Tx) appendHeads(ctx context.Context, now canon.Time, closes ledger.Clo
 	if err != nil {
 		return err
 	}
-	_, err = tx.SQL.ExecContext(ctx, `INSERT INTO heads(log, commitment, seed) VALUES ($1, $2, $3)
-		ON CONFLICT (log) DO UPDATE SET commitment = excluded.commitment, seed = excluded.seed`, tx.log, commitment[:], seed[:])
+	_, err = tx.SQL.ExecContext(ctx, `INSERT INTO heads(log, place, commitment, seed) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (log) DO UPDATE SET place = excluded.place, commitment = excluded.commitment, seed = excluded.seed`, tx.log, place, commitment[:], seed[:])
 	return err
 }
 

@@ -2,9 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,11 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
@@ -337,108 +332,4 @@ func TestClosedMeanwhile(t *testing.T) {
 		t.Errorf("%d runs, the last entry of the new log is %+v", runs, last)
 	}
 	checkChain(t, s)
-}
-
-// TestLogsMigration: the database of a build that knew one log for ever becomes one of several, with one log in it.
-func TestLogsMigration(t *testing.T) {
-	onBoth(t, func(t *testing.T, url string) {
-		l := newLab(t, url)
-		eventful(t, l)
-		l.advance()
-		l.http.Close()
-		must(t, l.server.Close())
-		want := dump(t, l.database())
-		for kind, old := range databases(t) {
-			t.Run("into "+kind, func(t *testing.T) {
-				asBefore(t, l.database(), old)
-				s, err := server.OpenStore(t.Context(), old, newSource(8))
-				must(t, err)
-				defer s.Close()
-				got := dump(t, old)
-				for table, rows := range want {
-					if !slices.Equal(got[table], rows) {
-						t.Errorf("%s: %d rows, want %d\n%s\nwant\n%s", table, len(got[table]), len(rows), strings.Join(got[table], "\n"), strings.Join(rows, "\n"))
-					}
-				}
-				checkChain(t, s)
-			})
-		}
-	})
-}
-
-// asBefore copies a database of one log into an empty one of the version before there were several.
-func asBefore(t *testing.T, from, to string) {
-	t.Helper()
-	files := fstest.MapFS{}
-	names, err := filepath.Glob("migrations/*.sql")
-	must(t, err)
-	for _, name := range names {
-		if filepath.Base(name) < "0010" {
-			data, err := os.ReadFile(name)
-			must(t, err)
-			files[filepath.Base(name)] = &fstest.MapFile{Data: data}
-		}
-	}
-	src, err := sqldb.Open(t.Context(), from)
-	must(t, err)
-	defer src.Close()
-	dst, err := sqldb.Open(t.Context(), to)
-	must(t, err)
-	defer dst.Close()
-	must(t, dst.Migrate(t.Context(), files))
-	tables, err := dst.Tables(t.Context())
-	must(t, err)
-	must(t, dst.Tx(t.Context(), func(tx *sql.Tx) error {
-		for _, table := range tables {
-			if err := copyTable(t.Context(), src, tx, table); err != nil {
-				return fmt.Errorf("%s: %w", table, err)
-			}
-		}
-		return nil
-	}))
-}
-
-// copyTable copies those columns of a table that the older one has.
-func copyTable(ctx context.Context, src *sqldb.DB, tx *sql.Tx, table string) error {
-	empty, err := tx.QueryContext(ctx, `SELECT * FROM `+table+` WHERE 1 = 0`)
-	if err != nil {
-		return err
-	}
-	columns, err := empty.Columns()
-	if err := errors.Join(err, empty.Close()); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM `+table); err != nil {
-		return err
-	}
-	query := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + table
-	switch table {
-	case "head":
-		query = `SELECT 1, size, root FROM log`
-	case "heads":
-		query = `SELECT 1, commitment, seed FROM heads`
-	}
-	rows, err := src.Reader().QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		row, into := make([]any, len(columns)), make([]any, len(columns))
-		for i := range row {
-			into[i] = &row[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		for i, v := range row {
-			if b, ok := v.([]byte); ok && len(b) == 0 {
-				row[i] = []byte{}
-			}
-		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO `+table+`(`+strings.Join(columns, ", ")+`) VALUES `+sqldb.Values(1, len(columns)), row...); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

@@ -23,7 +23,7 @@ import (
 // folded are the tables that follow from the entries of the log and their blobs. All others hold what no log has: blobs,
 // signed notes, secrets, what the operator set; those are carried over as they are.
 var folded = []string{
-	"arrival", "log", "entry", "stream", "tile", "heads", "stream_head",
+	"arrival", "log", "entry", "run_filter", "stream", "tile", "heads", "stream_head",
 	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased",
 }
 
@@ -335,7 +335,7 @@ func (b *rebuild) foldHeads(ctx context.Context, newest bool, commitment canon.D
 	if err != nil {
 		return err
 	}
-	if _, err := b.dst.ExecContext(ctx, `INSERT INTO heads(log, commitment, seed) VALUES ($1, $2, $3)`, b.log, commitment[:], seed); err != nil {
+	if _, err := b.dst.ExecContext(ctx, `INSERT INTO heads(log, place, commitment, seed) VALUES ($1, $2, $3, $4)`, b.log, b.heads, commitment[:], seed); err != nil {
 		return err
 	}
 	for name, tail := range b.tails {

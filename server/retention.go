@@ -62,7 +62,7 @@ var errMovedOn = errors.New("the log has moved on meanwhile: try again")
 // what one log says is to be held or gone is so for those before it as well. A hold that a log begins with because it was
 // in force in the one before is the same hold, and stands here once.
 func (s *Store) Acts(ctx context.Context) ([]ledger.Act, error) {
-	found, err := s.records(ctx, `kind = 'erasure/v1' AND place >= $1`, all, int64(0))
+	found, err := records(ctx, s.db.Reader(), `kind = 'erasure/v1' AND place >= $1`, all, int64(0))
 	if err != nil {
 		return nil, err
 	}

@@ -246,6 +246,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.runs(RolePublish) {
 		loops.Go(func() { s.everyInterval(ctx, "publishing failed", s.publish) })
+		loops.Go(func() { s.everyInterval(ctx, "filtering runs of entries failed", s.filterRuns) })
 	}
 	if s.mirror != nil {
 		loops.Go(func() { s.everyInterval(ctx, "mirroring failed", s.updateMirror) })
@@ -306,7 +307,7 @@ func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, han
 // Advance does once what Run does all the time: takes the roles that are free, appraises what is due and publishes. It is
 // for callers that serve the handler themselves and want to know when it is done.
 func (s *Server) Advance(ctx context.Context) error {
-	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.publish(ctx), s.updateMirror(ctx))
+	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.publish(ctx), s.filterRuns(ctx), s.updateMirror(ctx))
 }
 
 // everyInterval does one thing until the context ends. A failure is an alarm and not an end: promises wait.
@@ -336,6 +337,11 @@ func (s *Server) updateMirror(ctx context.Context) error {
 	}
 	_, err = s.mirror.Update(ctx, logs...)
 	return err
+}
+
+// filterRuns keeps look-ups by digest fast. One of several processes does it.
+func (s *Server) filterRuns(ctx context.Context) error {
+	return s.inTurn(ctx, RolePublish, s.store.FilterRuns)
 }
 
 // publish closes the open log if that is due, brings all entries that wait into the tree, and signs it, where that is this

@@ -51,6 +51,8 @@ type Store struct {
 
 	testingOnlyStep func(string) // told when a step is done after which a process may die
 
+	runs runs
+
 	lateMu sync.Mutex
 	late   *pack.Folder // that another process has begun to write to since this store was opened; nil: not seen yet
 }

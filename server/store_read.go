@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"sync"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -121,12 +122,13 @@ type Record struct {
 	Place      int64 // over all logs
 	Index      int64 // of the leaf
 	Commitment canon.Digest
+	Opening    []byte // its SHA-256 is the commitment
 	ledger.Entry
 }
 
 // Entry returns the entry of a commitment. Without: [fs.ErrNotExist].
 func (s *Store) Entry(ctx context.Context, commitment canon.Digest) (Record, error) {
-	found, err := s.records(ctx, `commitment = $1`, 1, commitment[:])
+	found, err := s.recordsOf(ctx, s.db.Reader(), byCommitment, commitment, 1)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("entry %s: %w", commitment, fs.ErrNotExist)
 	}
@@ -138,21 +140,17 @@ func (s *Store) Entry(ctx context.Context, commitment canon.Digest) (Record, err
 
 // EntriesOf returns the entries that have a body, the oldest first.
 func (s *Store) EntriesOf(ctx context.Context, body canon.Digest, limit int) ([]Record, error) {
-	return s.records(ctx, `body = $1`, limit, body[:])
+	return s.recordsOf(ctx, s.db.Reader(), byBody, body, limit)
 }
 
 // Entries returns the entries of all logs from a place on, the waiting ones included.
 func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]Record, error) {
-	return s.records(ctx, `place >= $1`, limit, from)
+	return records(ctx, s.db.Reader(), `place >= $1`, limit, from)
 }
 
 // Entries returns the entries from an index on, in the order of the log, the waiting ones included.
 func (l Log) Entries(ctx context.Context, from int64, limit int) ([]Record, error) {
-	return l.store.records(ctx, `place >= $1 AND place < $2`, limit, l.first+from, l.end)
-}
-
-func (s *Store) records(ctx context.Context, where string, limit int, args ...any) ([]Record, error) {
-	return records(ctx, s.db.Reader(), where, limit, args...)
+	return records(ctx, l.store.db.Reader(), `place >= $1 AND place < $2`, limit, l.first+from, l.end)
 }
 
 // rowsQuerier is a transaction or the readers' pool.
@@ -160,9 +158,11 @@ type rowsQuerier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// records returns the first entries of those that a condition selects.
 func records(ctx context.Context, q rowsQuerier, where string, limit int, args ...any) ([]Record, error) {
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT place, opening, number, place - first FROM entry JOIN log ON number = entry.log
-		WHERE %s ORDER BY place LIMIT $%d`, where, len(args)+1), append(args, limit)...)
+	// A cross join, which SQLite does from left to right: the condition finds the entries, and each has its log.
+	query := `SELECT place, opening, number, place - first FROM entry CROSS JOIN log WHERE number = entry.log AND (` + where + `) ORDER BY place LIMIT $` + strconv.Itoa(len(args)+1)
+	rows, err := q.QueryContext(ctx, query, append(args, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}
@@ -170,12 +170,11 @@ func records(ctx context.Context, q rowsQuerier, where string, limit int, args .
 	var out []Record
 	for rows.Next() {
 		var r Record
-		var opening []byte
-		if err := rows.Scan(&r.Place, &opening, &r.Log, &r.Index); err != nil {
+		if err := rows.Scan(&r.Place, &r.Opening, &r.Log, &r.Index); err != nil {
 			return nil, fmt.Errorf("read entries: %w", err)
 		}
-		r.Commitment = canon.Sum(opening)
-		if _, r.Entry, err = ledger.ParseOpening(opening); err != nil {
+		r.Commitment = canon.Sum(r.Opening)
+		if _, r.Entry, err = ledger.ParseOpening(r.Opening); err != nil {
 			return nil, fmt.Errorf("damaged database: entry at place %d: %w", r.Place, err)
 		}
 		out = append(out, r)

@@ -17,22 +17,9 @@ ALTER TABLE arrival ADD COLUMN log BIGINT NOT NULL DEFAULT 1;
 ALTER TABLE challenge ADD COLUMN log BIGINT NOT NULL DEFAULT 1;
 
 -- Everything else that is of one log bears its number.
-ALTER TABLE entry RENAME TO entry_of_one;
-CREATE TABLE entry(
-	place      BIGINT NOT NULL PRIMARY KEY,
-	commitment BYTEA NOT NULL UNIQUE,
-	opening    BYTEA NOT NULL,                     -- its SHA-256 is the commitment
-	kind       TEXT NOT NULL,
-	log        BIGINT NOT NULL,
-	stream     TEXT COLLATE "C" NOT NULL,
-	sequence   BIGINT NOT NULL,
-	body       BYTEA NOT NULL,                     -- digest
-	UNIQUE (stream, log, sequence)
-);
-INSERT INTO entry SELECT place, commitment, opening, kind, 1, stream, sequence, body FROM entry_of_one ORDER BY place;
-DROP TABLE entry_of_one;
-CREATE INDEX entry_body ON entry(body);
-CREATE INDEX entry_erasure ON entry(place) WHERE kind = 'erasure/v1';
+ALTER TABLE entry ADD COLUMN log BIGINT NOT NULL DEFAULT 1;
+DROP INDEX entry_stream;
+CREATE UNIQUE INDEX entry_stream ON entry(stream, log, sequence);
 CREATE INDEX entry_enrolment ON entry(place) WHERE kind = 'enrolment/v1'; -- what the next log begins with
 
 ALTER TABLE tile RENAME TO tile_of_one;
@@ -73,10 +60,11 @@ DROP TABLE stream_of_one;
 ALTER TABLE heads RENAME TO heads_of_one;
 CREATE TABLE heads(
 	log        BIGINT NOT NULL PRIMARY KEY,
+	place      BIGINT NOT NULL,                    -- of the entry
 	commitment BYTEA NOT NULL,                     -- of the entry
 	seed       BYTEA NOT NULL
 );
-INSERT INTO heads SELECT 1, commitment, seed FROM heads_of_one;
+INSERT INTO heads SELECT 1, place, commitment, seed FROM heads_of_one;
 DROP TABLE heads_of_one;
 
 ALTER TABLE stream_head RENAME TO stream_head_of_one;
