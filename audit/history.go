@@ -186,10 +186,21 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if w, ok := r.wanted[commitment]; ok {
 		*w = found{there: true, index: index, entry: e}
 	}
-	if index == 0 && e.Kind != ledger.KindKeyset {
-		fault("entry 0 is not a keyset")
+	switch {
+	case index == 0:
+		r.opens = e
+		if e.Kind != ledger.KindKeyset {
+			fault("entry 0 is not a keyset")
+		}
+	case r.closed != NoIndex:
+		fault("an entry after the one that closes the log, entry %d", r.closed)
 	}
+	r.asked = r.asked || e.Kind == ledger.KindChallenge
+	r.links.visit(e)
 	for _, ref := range e.Refs {
+		if index == 0 && len(r.before) > 0 {
+			break // it names a keyset of the log before, see learnKeyset
+		}
 		_, _, ok, err := r.find(ctx, "", ref)
 		if err := r.record(err, index, e.Kind); err != nil {
 			return err
@@ -275,6 +286,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var c ledger.Collateral
 		if c, err = ledger.ParseCollateral(body); err == nil {
 			r.first(logged{c.Kind, c.Data}, index)
+			r.links.collateral(c, e.Body, r.asked)
 			data, err := r.blob(ctx, c.Data)
 			if err != nil {
 				return err
@@ -283,15 +295,18 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:
-		if _, err = ledger.ParseEnrolment(body); err == nil {
+		var n ledger.Enrolment
+		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
+			r.links.enrolment(n, e, r.carried(e))
+			err = r.checkCarried(e)
 		}
 	case ledger.KindEngine:
 		err = r.learnEngine(ctx, index, body)
 	case ledger.KindChallenge:
 		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
-		err = r.learnHeads(ctx, e, body)
+		err = r.learnHeads(ctx, index, e, body)
 	default:
 		panic("audit: internal error: no rule for " + e.Kind)
 	}
@@ -322,6 +337,7 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 		return wrong("the challenge %s was issued by entry %d already", n, earlier)
 	}
 	r.nonces.add(tagOf(n), index)
+	r.links.nonce(n)
 	if err := r.keys.CheckKey(c.ResultKey, ledger.UseResult, c.Issued); err != nil {
 		return wrong("made for %v", err)
 	}

@@ -194,7 +194,7 @@ func TestFollowChain(t *testing.T) {
 	}{
 		{name: "over two boundaries"},
 		{name: "over one", next: "second/log"},
-		{name: "from the final checkpoint", last: func(trees []ledger.Tree) []byte { return noteOf(t, origin, trees[12]) }},
+		{name: "from the final checkpoint, of a log that is not to be had", change: func(l logs, _ *ledger.Chain, _ *ledger.Follower) { delete(l, origin) }, last: func(trees []ledger.Tree) []byte { return noteOf(t, origin, trees[12]) }},
 		{name: "without a chain", change: func(_ logs, _ *ledger.Chain, f *ledger.Follower) { f.Chain = nil }, want: `of the log "` + origin + `"`},
 		{name: "another history at the end", last: func([]ledger.Tree) []byte { return noteOf(t, origin, otherTrees[12]) }, want: "the next log continues one of size 12", fork: true},
 		{name: "another history before it", last: func([]ledger.Tree) []byte { return noteOf(t, origin, otherTrees[5]) }, want: "does not continue that of size 5", fork: true},

@@ -163,6 +163,7 @@ type Refusal struct {
 	Index  int64        // of the act
 	Digest canon.Digest // what was not to be erased; zero for holds and releases
 	Why    string
+	Lacks  bool // an entry that would allow it is not among those of this log; of a log that continues another, that one may have it
 }
 
 // hold is a hold and what it covers. It was in force behind the entry from and before the entry to.
@@ -192,7 +193,7 @@ func NewCustody(acts []Act) *Custody {
 	c := &Custody{starts: map[int64][]*erased{}, follow: map[canon.Digest][]*erased{}, lineage: map[canon.Digest][]*erased{}}
 	inForce := map[string]*hold{}
 	refuse := func(a Act, format string) {
-		c.refusals = append(c.refusals, Refusal{Index: a.Index, Why: fmt.Sprintf(format, a.Hold)})
+		c.refusals = append(c.refusals, Refusal{Index: a.Index, Why: fmt.Sprintf(format, a.Hold), Lacks: a.Act == ActRelease})
 	}
 	for _, a := range acts {
 		h := inForce[a.Hold]
@@ -297,7 +298,7 @@ func (c *Custody) Judge() ([]Refusal, map[canon.Digest]int64) {
 	refusals, gone := slices.Clone(c.refusals), map[canon.Digest]int64{}
 	for _, i := range c.items {
 		if why := c.refuse(i); why != "" {
-			refusals = append(refusals, Refusal{i.act.Index, i.digest, why})
+			refusals = append(refusals, Refusal{i.act.Index, i.digest, why, !i.found})
 		} else {
 			gone[i.digest] = i.act.Index
 		}

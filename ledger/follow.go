@@ -45,7 +45,7 @@ type Chain struct {
 // Cosignatures made after until do not count: the reader's clock, with slack.
 //
 // If the last note is of a log that was closed, the keysets must lead from it to this log, and the final checkpoint of each
-// log between must be the one that they name, signed, with a quorum, and a continuation of the last note. That this log
+// log from there on must be the one that they name, signed, with a quorum, and a continuation of the last note. That this log
 // begins with the keyset that continues the one before is for an audit to find.
 //
 // A *[Fork] says that the log contradicts itself; a *[QuorumError] that too few witnesses have seen this checkpoint; any
@@ -136,6 +136,9 @@ func (f Follower) closed(ctx context.Context, chain Chain, last []byte, next Key
 		if from.Size > final.Size || from.Size == final.Size && from.Root != final.Root {
 			return &Fork{last, envelope, fmt.Errorf("a checkpoint of size %d, root %s was seen before; the next log continues one of size %d, root %s",
 				from.Size, from.Root.Short(), final.Size, final.Root.Short())}
+		}
+		if from.Size == final.Size {
+			return nil // it was believed, with whatever quorum
 		}
 	}
 	src, err := chain.Log(ctx, final.Origin)
