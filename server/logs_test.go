@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
@@ -244,7 +245,7 @@ func TestChainOfLogs(t *testing.T) {
 				t.Errorf("%s%s: other bytes", info.Path, tile.Path())
 			}
 		}
-		for _, path := range []string{"/log/1/checkpoint", "/log/4/checkpoint", "/log/02/checkpoint", "/log/2/keysets", "/log/2", "/log/x/checkpoint", "/log/-2/checkpoint"} {
+		for _, path := range []string{"/log/1/checkpoint", "/log/4/checkpoint", "/log/02/checkpoint", "/log/2/keysets-before", "/log/2", "/log/x/checkpoint", "/log/-2/checkpoint"} {
 			if resp, _ := l.send("GET", path, "", "", nil); resp.StatusCode != http.StatusNotFound {
 				t.Errorf("%s: %d", path, resp.StatusCode)
 			}
@@ -252,7 +253,7 @@ func TestChainOfLogs(t *testing.T) {
 		history, err := s.Keys(t.Context())
 		must(t, err)
 		for _, n := range []int{2, 3} {
-			keysets, err := os.ReadFile(filepath.Join(mirror, fmt.Sprint(n), "keysets"))
+			keysets, err := os.ReadFile(filepath.Join(mirror, fmt.Sprint(n), "keysets-before"))
 			must(t, err)
 			if want, err := ledger.KeysetsBefore(history, logs[n-1].Origin); err != nil || !bytes.Equal(keysets, want) {
 				t.Errorf("the mirror's keysets before log %d: %s (%v)", n, keysets, err)
@@ -266,8 +267,48 @@ func TestChainOfLogs(t *testing.T) {
 		if tail, _, err := head.Open(ledger.NodeStream(one.id), final.Tree); err != nil || tail.Next != 2 || head.Heads.Closes.Next != "assay.test/2" {
 			t.Errorf("%+v, %+v, %v", tail, head.Heads, err)
 		}
+		replayed(t, s, promised)
 		rebuiltAlike(t, l.database())
 	})
+}
+
+// replayed has an auditor replay each log of a store alone, by a trust file of any moment up to its own, and all of them as a
+// chain, by one of any.
+func replayed(t *testing.T, s *server.Store, submitted ...client.Submitted) {
+	t.Helper()
+	var o audit.Options
+	for _, sub := range submitted {
+		data, err := canon.Marshal(sub.Promise)
+		must(t, err)
+		o.Promises = append(o.Promises, audit.GivenPromise{Name: sub.Evidence.Short(), Data: data})
+	}
+	logs, err := s.Logs(t.Context())
+	must(t, err)
+	h, err := s.Keys(t.Context())
+	must(t, err)
+	for n, origin := range h.Origins() {
+		set, _ := h.Newest(origin)
+		trust := &audit.Trust{Type: audit.TrustType, Keyset: set}
+		var all []audit.ChainLog
+		for i, l := range logs {
+			all = append(all, audit.ChainLog{Source: l.Source()})
+			if n > i {
+				continue // such a log knows no later keys
+			}
+			var file bytes.Buffer
+			must(t, audit.Export(t.Context(), l.Source(), &file))
+			report, err := audit.ReplayFile(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), trust, audit.Options{})
+			must(t, err)
+			if report.Outcome != audit.Equal {
+				t.Errorf("audit of %s by the keys of %s: %s\n%s", l.Origin, origin, report.Outcome, report.Text())
+			}
+		}
+		report, err := audit.ReplayChain(t.Context(), all, trust, o)
+		must(t, err)
+		if report.Outcome != audit.Equal {
+			t.Errorf("audit of the chain by the keys of %s: %s\n%s", origin, report.Outcome, report.Text())
+		}
+	}
 }
 
 func (l *lab) database() string {

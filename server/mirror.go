@@ -32,8 +32,8 @@ type Mirror struct {
 
 const (
 	mirrorCheckpoint = "checkpoint"
-	mirrorKeysets    = "keysets"      // of the logs before
-	mirrorUnfinished = ".unfinished-" // begins the name of a file that is not in its place yet
+	mirrorKeysets    = "keysets-before" // those of the logs before
+	mirrorUnfinished = ".unfinished-"   // begins the name of a file that is not in its place yet
 )
 
 // OpenMirror opens a folder, and makes it if need be. A folder that another process has open is refused.
