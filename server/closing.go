@@ -124,6 +124,7 @@ func (s *Server) closeIfDue(ctx context.Context) error {
 		return fmt.Errorf("close %s: %w", log.Origin, err)
 	}
 	if closed {
+		s.store.testingOnlyStep("closed")
 		s.keys.Store(&after)
 		s.log.Info("log closed", "log", log.Origin, "next", after.history.Current().Origin, "size", after.history.Current().Continues.Size)
 	}

@@ -8,8 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
@@ -373,4 +377,73 @@ func TestClosedMeanwhile(t *testing.T) {
 		t.Errorf("%d runs, the last entry of the new log is %+v", runs, last)
 	}
 	checkChain(t, s)
+}
+
+// closeAt has the newest log closed at a running server, and waits until another goes on.
+func closeAt(t *testing.T, url, admin, next string) {
+	t.Helper()
+	c, err := client.New(client.Config{URL: url, Credential: admin})
+	must(t, err)
+	must(t, c.CloseLog(t.Context(), next))
+	waitForLog(t, url, next)
+}
+
+// waitForLog waits until a server shows a log that is open and published.
+func waitForLog(t *testing.T, url, origin string) {
+	t.Helper()
+	c, err := client.New(client.Config{URL: url})
+	must(t, err)
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		logs, err := c.Logs(t.Context())
+		if err == nil && logs[len(logs)-1].Origin == origin && logs[len(logs)-1].Size > 0 {
+			return
+		}
+	}
+	t.Fatalf("no log %q at %s", origin, url)
+}
+
+// TestKillClosing kills the server after each step of closing a log. What is there then is a log that is open, or the next
+// one, whole; the server that comes after it goes on to the same end.
+func TestKillClosing(t *testing.T) {
+	for step, closed := range map[string]bool{"closing entry": false, "final tree": false, "opening entries": false, "closed": true, "last checkpoint": true} {
+		t.Run(step, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, url string) {
+				world := t.TempDir()
+				writeWorld(t, world)
+				began := time.Now().UnixNano()
+				c := startChild(t, world, url, began, childDies+"="+step)
+				admin, err := os.ReadFile(filepath.Join(world, "admin"))
+				must(t, err)
+				n, err := joinAt(t.Context(), c.url, string(admin), machine(mint.NewAMD(sevsnp.Milan), "chip"), childClock(began)())
+				must(t, err)
+				first := pledgeOne(t.Context(), c, n)
+				operator, err := client.New(client.Config{URL: c.url, Credential: string(admin)})
+				must(t, err)
+				must(t, operator.CloseLog(t.Context(), "assay.test/2"))
+				if err := c.cmd.Wait(); err == nil || c.cmd.ProcessState.Exited() {
+					t.Fatalf("the child ended by itself: %v\n%s", err, &c.said)
+				}
+				store, err := server.OpenStore(t.Context(), url, newSource(9))
+				must(t, err)
+				defer store.Close()
+				logs, err := store.Logs(t.Context())
+				must(t, err)
+				if logs[0].Closed != closed || logs[0].Next != "assay.test/2" || len(all(t, logs[len(logs)-1])) == 0 {
+					t.Errorf("after %q: %+v", step, logs)
+				}
+				if entries := kinds(all(t, logs[0])); !closed && entries[ledger.KindHeads] != 0 {
+					t.Errorf("a log that is open has %v", entries)
+				}
+				c = startChild(t, world, url, began)
+				waitForLog(t, c.url, "assay.test/2")
+				second := pledgeOne(t.Context(), c, n)
+				if first == nil || first.got == nil || second == nil || second.got == nil {
+					t.Fatalf("not promised: %+v, %+v", first, second)
+				}
+				must(t, c.cmd.Process.Signal(syscall.SIGTERM))
+				must(t, c.cmd.Wait())
+				checkPledges(t, world, url, began, []*pledge{first, second})
+			})
+		})
+	}
 }
