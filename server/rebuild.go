@@ -34,6 +34,7 @@ const tableLease = "lease"
 type Rebuilt struct {
 	ledger.Tree          // of the newest log, with every entry in it
 	Logs        int64    // that there are
+	Entries     int64    // of all logs
 	Carried     []string // tables that are copies
 }
 
@@ -119,6 +120,7 @@ func (b *rebuild) run(ctx context.Context) error {
 	if _, err := b.dst.ExecContext(ctx, `UPDATE arrival SET next = $1, log = $2`, place, b.log); err != nil {
 		return err
 	}
+	b.done.Entries = place
 	// That the newest log is to be closed is the operator's wish, and in no log before it is done.
 	var next sql.NullString
 	if err := b.src.QueryRowContext(ctx, `SELECT next FROM log ORDER BY number DESC LIMIT 1`).Scan(&next); err != nil {

@@ -28,7 +28,7 @@ func (a *app) logCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(a.logCheckCommand())
+	cmd.AddCommand(a.logCheckCommand(), a.logCloseCommand())
 	return cmd
 }
 
