@@ -456,7 +456,7 @@ func TestPartsOfAChain(t *testing.T) {
 	}
 	export := second.export()
 	for _, g := range regions(t, export) {
-		if g.part != "keysets" {
+		if g.part != "keysets-before" {
 			continue
 		}
 		for at := g.from; at < g.to; at += max(1, (g.to-g.from)/24) {

@@ -112,12 +112,13 @@ func (r *replay) logKeys(at canon.Time) logKeys {
 // FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
 // the log says of itself, and newer keys may have taken the place of these.
 func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
-	keys, err := keysThrough(ctx, src)
+	keys, err := FirstKeys(ctx, src)
 	return keys.Current(), err
 }
 
-// keysThrough reads the keysets up to entry 0 of a log: those of the logs before, if it continues one, and its own.
-func keysThrough(ctx context.Context, src ledger.Source) (none ledger.KeyHistory, err error) {
+// FirstKeys reads the keysets up to entry 0 of a log: those of the logs before, if it continues one, and its own. Nothing
+// vouches for them, as for [FirstKeyset].
+func FirstKeys(ctx context.Context, src ledger.Source) (none ledger.KeyHistory, err error) {
 	data, err := src.Checkpoint(ctx)
 	if err != nil {
 		return none, err

@@ -19,8 +19,8 @@ import (
 // Names of the parts of an export; tiles are named by their [ledger.Tile.Path].
 const (
 	partCheckpoint = "checkpoint"
-	partKeysets    = "keysets" // only where the log continues another: the keysets of the logs before
-	partScope      = "scope"   // only where the export is of a part of the log
+	partKeysets    = "keysets-before" // only where the log continues another: the keysets of the logs before
+	partScope      = "scope"          // only where the export is of a part of the log
 	blobPrefix     = "blob/"
 )
 

@@ -61,7 +61,7 @@ func Continue(ctx context.Context, s State, trust Trust, found Report, src ledge
 		}
 	}
 	chain := func(ctx context.Context) (ledger.Chain, error) {
-		keys, err := keysThrough(ctx, src)
+		keys, err := FirstKeys(ctx, src)
 		return ledger.Chain{Keys: keys, Log: before}, err
 	}
 	if _, err := (ledger.Follower{Logs: logs, Chain: chain}).Follow(ctx, src, []byte(s.Checkpoint), next, 0); err != nil {

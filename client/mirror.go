@@ -167,7 +167,7 @@ func (f Files) Below(folder string) Files { return Files{f.c, f.path + folder + 
 
 // Keysets returns the document of the keysets of the logs before; see [ledger.Continuing].
 func (f Files) Keysets(ctx context.Context) ([]byte, error) {
-	return f.c.file(ctx, f.path+"keysets", ledger.MaxKeysetsDocument)
+	return f.c.file(ctx, f.path+"keysets-before", ledger.MaxKeysetsDocument)
 }
 
 // Checkpoint returns the newest checkpoint note.

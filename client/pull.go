@@ -18,7 +18,7 @@ import (
 )
 
 // Pull copies a log, with the blobs that the caller may read, into a folder of the layout that tlog-tiles has: checkpoint,
-// tile/..., blob/DIGEST, checkpoints/SIZE, the earlier ones that bear cosignatures, and keysets, those of the logs before. What the folder has is not fetched again, so that a pull that was cut off goes on, and a later one
+// tile/..., blob/DIGEST, checkpoints/SIZE, the earlier ones that bear cosignatures, and keysets-before, those of the logs before. What the folder has is not fetched again, so that a pull that was cut off goes on, and a later one
 // takes what is new. The checkpoint is written last: the folder is at each moment an earlier pull, or none.
 type Pull struct {
 	From ledger.Source
@@ -161,7 +161,7 @@ func (w *pulling) keysets(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keysets of the logs before: %w", err)
 	}
-	return writeWhole(w.path("keysets"), data)
+	return writeWhole(w.path("keysets-before"), data)
 }
 
 // tiles fetches the tiles that the folder lacks.

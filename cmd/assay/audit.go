@@ -146,14 +146,16 @@ func (a *app) writeOut(name string, write func(io.Writer) error) (err error) {
 func (a *app) auditReplayCommand() *cobra.Command {
 	var r replayArgs
 	cmd := &cobra.Command{
-		Use:   "replay FILE|FOLDER",
+		Use:   "replay FILE|FOLDER...",
 		Short: "Recompute every appraisal and verdict of an exported log",
 		Long: `Recompute every appraisal and verdict of an exported log.
 
 FILE is what audit export wrote; FOLDER is the same unpacked. Nobody is asked and
 nothing is fetched. What another build decided is recomputed by its engine, a module
 that the log holds, in a sandbox; then it is said what this build would decide.
-Exit codes: 0 all follows from its inputs, and the keys and engines are those of the
+Several are logs of one chain, where a log was closed and another goes on: each is
+replayed, and then what holds between them. One alone says what it continues, and
+what goes on. Exit codes: 0 all follows from its inputs, and the keys and engines are those of the
 trust file, 1 something is missing, false or differs, 2 usage or could not run,
 3 equal, but nobody vouches for the keys or for an engine, or a promise is not due
 yet.
@@ -178,9 +180,10 @@ of the checkpoint that its challenge names and of the first that covers its entr
 One outside, or a bracket of more than 6 minutes that no stall explains, is a fault.`,
 		Example: `  assay audit replay log.tar --trust trust.yaml
   assay audit replay log.tar --trust trust.yaml --promise promise.json -o json
+  assay audit replay log-2026.tar log-2027.tar --trust trust.yaml --state assay.state
   assay audit replay log.tar --trust trust.yaml --as-of now --known ~/.cache/assay/collateral`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.auditReplay(c.Context(), args[0], r) },
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.auditReplay(c.Context(), args, r) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&r.trust, "trust", "", "trust `FILE` of audit trust init")
@@ -203,7 +206,7 @@ type replayArgs struct {
 	workers                       int
 }
 
-func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) error {
+func (a *app) auditReplay(ctx context.Context, names []string, args replayArgs) error {
 	if err := refuseGODEBUG(a.getenv("GODEBUG")); err != nil {
 		return err
 	}
@@ -240,7 +243,10 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if state.Type != "" {
 		trust = &state.Trust
 	}
-	report, err := replayPath(ctx, name, trust, o)
+	if len(names) > 1 {
+		return a.auditReplayChain(ctx, names, args, trust, o, state)
+	}
+	report, err := replayPath(ctx, names[0], trust, o)
 	if err != nil {
 		return err
 	}
@@ -248,7 +254,7 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return err
 	}
 	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
-		if err := a.keepState(ctx, args.state, state, *trust, report, name); err != nil {
+		if err := a.keepState(ctx, args.state, state, *trust, report, names); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"strings"
 
@@ -34,29 +33,66 @@ fork-believed.note and fork-refused.note, and nothing else changes.
 The log's key comes from the trust file, else from the earlier pull, else from the
 source itself: then a replay says that nobody vouches for it.
 
+Where a log was closed and another goes on, the newest is pulled, or the one that an
+earlier pull is of. --log names another, all pulls each: the first into the folder,
+those after it into the folders 2, 3, ... below it, as a mirror has them.
+
 Blobs are asked for with the token of assay login, if it is for this server. What
 the source does not give is listed in the file withheld, and asked for again next
 time. Exit codes: 0 everything is there, 1 a fork, 2 could not run, 3 the source
 withheld something.`,
 		Example: `  assay audit pull https://assay.example --trust trust.yaml --out log/
-  assay audit pull https://mirror.example/assay/ --trust trust.yaml --out log.tar`,
+  assay audit pull https://mirror.example/assay/ --trust trust.yaml --out log.tar
+  assay audit pull https://assay.example --log all --trust trust.yaml --out logs/`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, pos []string) error { return a.auditPull(c.Context(), pos[0], args) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&args.out, "out", "", "`FOLDER` to pull into, or FILE.tar for an export")
 	fl.StringVar(&args.trust, "trust", "", "trust `FILE` of audit trust init")
+	fl.StringVar(&args.log, "log", "", "`ORIGIN` of the log to pull, or all (default: that of an earlier pull, or the newest)")
 	_ = cmd.MarkFlagRequired("out")
 	return cmd
 }
 
-type pullArgs struct{ out, trust string }
+type pullArgs struct{ out, trust, log string }
 
-func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err error) {
-	src, keys, err := a.pullSource(from)
+func (a *app) auditPull(ctx context.Context, from string, args pullArgs) error {
+	chain, err := a.pullChain(ctx, from)
 	if err != nil {
 		return err
 	}
+	if args.log == "all" {
+		return a.pullAll(ctx, chain, args)
+	}
+	log, err := chain.choose(ctx, args.log, func() (ledger.Source, func() error, error) { return a.earlierPull(args.out) })
+	if err != nil {
+		return err
+	}
+	if err := a.pullLog(ctx, chain, log, args); err != nil {
+		return err
+	}
+	if next := chain.after(log); next != "" {
+		a.say("hint: the log %s was closed, and %s goes on: pull it into a folder of its own, with --log", audit.Printable(log.origin), audit.Printable(next))
+	}
+	return nil
+}
+
+// earlierPull opens what an earlier pull left, if there is something.
+func (a *app) earlierPull(out string) (ledger.Source, func() error, error) {
+	if !strings.HasSuffix(out, ".tar") {
+		return audit.Directory(os.DirFS(out)), func() error { return nil }, nil
+	}
+	earlier, err := a.openEarlier(out)
+	if earlier == nil || err != nil {
+		return audit.Directory(os.DirFS(out + ".pull")), func() error { return nil }, err
+	}
+	return earlier.Source, earlier.Close, nil
+}
+
+// pullLog pulls one log.
+func (a *app) pullLog(ctx context.Context, chain pullChain, log chainLog, args pullArgs) (err error) {
+	src := log.src
 	dir, file := args.out, ""
 	if strings.HasSuffix(args.out, ".tar") {
 		dir, file = args.out+".pull", args.out
@@ -75,7 +111,7 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 			p.From = nearest{near: earlier, far: src}
 		}
 	}
-	if p.Logs, err = a.pullKeys(ctx, args.trust, p, keys); err != nil {
+	if p.Logs, err = a.pullKeys(ctx, args.trust, p, chain, log); err != nil {
 		return err
 	}
 	pulled, err := p.Run(ctx)
@@ -89,6 +125,9 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 		return err
 	}
 	c := pulled.Checkpoint
+	if err := chain.ended(c); err != nil {
+		return err
+	}
 	fmt.Fprintf(a.stdout, "pulled      %s, size %d, root %s\n", audit.Printable(c.Origin), c.Size, c.Root)
 	fmt.Fprintf(a.stdout, "new         %d entries, %d tiles, %d blobs\n", c.Size-pulled.From, pulled.Tiles, pulled.Blobs)
 	if pulled.Refused > 0 {
@@ -105,32 +144,6 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 		return err
 	}
 	return os.RemoveAll(dir)
-}
-
-// pullSource returns the source of a pull, and a question for its keys if it can be asked.
-func (a *app) pullSource(from string) (ledger.Source, func(context.Context) (ledger.KeyHistory, error), error) {
-	if !strings.Contains(from, "://") {
-		if info, err := os.Stat(from); err != nil || !info.IsDir() {
-			return nil, nil, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
-		}
-		return audit.Directory(os.DirFS(from)), nil, nil
-	}
-	u, err := url.Parse(from)
-	if err != nil {
-		return nil, nil, err
-	}
-	if strings.Trim(u.Path, "/") != "" {
-		files, err := client.NewFiles(client.Config{URL: from})
-		return files, nil, err
-	}
-	c, err := client.New(client.Config{URL: from})
-	if err != nil {
-		return nil, nil, err
-	}
-	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
-		c = own
-	}
-	return c.Mirror(), c.Keys, nil
 }
 
 // openEarlier opens the export of an earlier pull; nil: there is none.
@@ -164,6 +177,15 @@ func (n nearest) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
 	return n.far.Blob(ctx, d)
 }
 
+// Keysets returns what the source of this pull has.
+func (n nearest) Keysets(ctx context.Context) ([]byte, error) {
+	src, ok := n.far.(ledger.Continuing)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return src.Keysets(ctx)
+}
+
 // Around returns what the source of this pull keeps.
 func (n nearest) Around(ctx context.Context, index int64) (before, after []byte, err error) {
 	keeper, ok := n.far.(ledger.Keeper)
@@ -175,21 +197,20 @@ func (n nearest) Around(ctx context.Context, index int64) (before, after []byte,
 
 // pullKeys returns the log's keys: those that the trust file leads to, of the earlier pull, or what the source says. A
 // source that cannot be asked for its keysets has changed its log key unnoticed: then a newer trust file is needed.
-func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, ask func(context.Context) (ledger.KeyHistory, error)) ([]string, error) {
+func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, chain pullChain, log chainLog) ([]string, error) {
 	trust, err := readTrust(trustFile)
 	if err != nil {
 		return nil, err
 	}
 	now := canon.At(a.now())
-	if ask != nil {
-		keys, err := ask(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if trust != nil && !keys.Has(trust.Keyset) {
+	if k, ok := chain.keys.Newest(log.origin); ok && (chain.asked || trust != nil && chain.keys.Has(trust.Keyset)) {
+		if trust != nil && !chain.keys.Has(trust.Keyset) {
 			return nil, fmt.Errorf("%s: the source's keys do not lead from, or to, those of this trust file", trustFile)
 		}
-		return keys.Current().LogVKeys(now), nil
+		if next, _, ok := chain.keys.After(log.origin); ok {
+			now = next.Made
+		}
+		return k.LogVKeys(max(now, k.Made)), nil
 	}
 	if trust != nil {
 		return trust.Keyset.LogVKeys(max(now, trust.Keyset.Made)), nil

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/ledger"
+)
+
+// chainLog is one log of a source.
+type chainLog struct {
+	origin string
+	folder string // below that of the first one; empty: it is the first
+	src    ledger.Source
+}
+
+// pullChain is what a source has: mostly one log.
+type pullChain struct {
+	logs  []chainLog // the oldest first
+	keys  ledger.KeyHistory
+	asked bool // the keys are what the source says of them when it is asked; else, of several logs, those that the newest brings
+}
+
+// pullChain finds out which logs a URL or a folder has.
+func (a *app) pullChain(ctx context.Context, from string) (pullChain, error) {
+	if !strings.Contains(from, "://") {
+		if info, err := os.Stat(from); err != nil || !info.IsDir() {
+			return pullChain{}, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
+		}
+		return probe(ctx, func(folder string) ledger.Source { return audit.Directory(os.DirFS(filepath.Join(from, folder))) })
+	}
+	u, err := url.Parse(from)
+	if err != nil {
+		return pullChain{}, err
+	}
+	if strings.Trim(u.Path, "/") != "" {
+		files, err := client.NewFiles(client.Config{URL: from})
+		if err != nil {
+			return pullChain{}, err
+		}
+		return probe(ctx, func(folder string) ledger.Source {
+			if folder == "" {
+				return files
+			}
+			return files.Below(folder)
+		})
+	}
+	c, err := client.New(client.Config{URL: from})
+	if err != nil {
+		return pullChain{}, err
+	}
+	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
+		c = own
+	}
+	keys, err := c.Keys(ctx)
+	if err != nil {
+		return pullChain{}, err
+	}
+	chain := pullChain{keys: keys, asked: true}
+	logs, err := c.Logs(ctx)
+	if p := client.AsProblem(err); p != nil && p.Status == http.StatusNotFound { // a server of one log
+		chain.logs = []chainLog{{keys.Current().Origin, "", c.Mirror()}}
+		return chain, nil
+	}
+	if err != nil {
+		return pullChain{}, err
+	}
+	for i, l := range logs {
+		src, err := c.Log(ctx, l.Origin)
+		if err != nil {
+			return pullChain{}, err
+		}
+		chain.logs = append(chain.logs, chainLog{l.Origin, folderOf(i), src})
+	}
+	return chain, nil
+}
+
+func folderOf(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return strconv.Itoa(i + 1)
+}
+
+// probe finds the logs of a folder and of those below it. A first one that has nothing yet is for the pull to meet.
+func probe(ctx context.Context, at func(folder string) ledger.Source) (pullChain, error) {
+	var chain pullChain
+	for i := 0; ; i++ {
+		src := at(folderOf(i))
+		origin, err := originOf(ctx, src)
+		if i > 0 && errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return chain, fmt.Errorf("pull: checkpoint: %w", err)
+		}
+		chain.logs = append(chain.logs, chainLog{origin, folderOf(i), src})
+	}
+	if newest := chain.logs[len(chain.logs)-1]; len(chain.logs) > 1 {
+		// A mirror without blobs does not show them: then the trust file has to have those of the very log.
+		chain.keys, _ = audit.FirstKeys(ctx, newest.src)
+	}
+	return chain, nil
+}
+
+// choose returns the log that is asked for: by its name, else that of an earlier pull, else the newest.
+func (c pullChain) choose(ctx context.Context, name string, earlier func() (ledger.Source, func() error, error)) (chainLog, error) {
+	newest := c.logs[len(c.logs)-1]
+	if name == "" {
+		src, end, err := earlier()
+		if err != nil {
+			return newest, err
+		}
+		name, err = originOf(ctx, src)
+		if err := end(); err != nil {
+			return newest, err
+		}
+		if err != nil || len(c.logs) == 1 { // what is wrong with it is for the pull to say
+			return newest, nil
+		}
+	}
+	var names []string
+	for _, l := range c.logs {
+		if l.origin == name {
+			return l, nil
+		}
+		names = append(names, l.origin)
+	}
+	return newest, fmt.Errorf("log %.80q: the source has %.1000q", name, names)
+}
+
+// after returns the log that comes after one, empty for the newest.
+func (c pullChain) after(l chainLog) string {
+	i := slices.IndexFunc(c.logs, func(o chainLog) bool { return o.origin == l.origin })
+	if i+1 < len(c.logs) {
+		return c.logs[i+1].origin
+	}
+	return ""
+}
+
+// ended checks that a log that was closed is here as the next one says that it ended.
+func (c pullChain) ended(is ledger.Checkpoint) error {
+	next, _, ok := c.keys.After(is.Origin)
+	if final := next.Continues; ok && is.Tree != final.Tree() {
+		return fmt.Errorf("the log %q is here with size %d, root %s; the log %q continues it with size %d, root %s", is.Origin, is.Size, is.Root, next.Origin, final.Size, final.Root)
+	}
+	return nil
+}
+
+// pullAll pulls each log into a folder of its own.
+func (a *app) pullAll(ctx context.Context, chain pullChain, args pullArgs) error {
+	if strings.HasSuffix(args.out, ".tar") {
+		return errors.New("--log all wants a folder: an export is of one log")
+	}
+	code := exitAccept
+	for _, l := range chain.logs {
+		own := args
+		own.out = filepath.Join(args.out, l.folder)
+		err := a.pullLog(ctx, chain, l, own)
+		var o outcome
+		switch {
+		case errors.As(err, &o) && int(o) == exitUndecided: // something was withheld; the others may be whole
+			code = exitUndecided
+		case err != nil:
+			return err
+		}
+	}
+	if code != exitAccept {
+		return outcome(code)
+	}
+	return nil
+}
