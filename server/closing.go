@@ -59,17 +59,33 @@ func (s *Server) beginClosing(ctx context.Context, next string) error {
 	if slices.Contains(k.history.Origins(), next) {
 		return refuse(codeConflict, "the log %q was closed before", next)
 	}
-	now := s.time()
-	trial, err := current.NextLog(max(now, current.Made), next, ledger.Tree{Size: 1, Root: canon.Sum(nil)})
+	trial, err := current.NextLog(max(s.time(), current.Made), next, ledger.Tree{Size: 1, Root: canon.Sum(nil)})
 	if err != nil {
 		return refuse(codeMalformed, "%v", err)
 	}
-	if w := s.given.witnesses; w != nil {
-		if err := w.Covers(trial.LogVKeys(now), s.operatorKeys()...); err != nil {
-			return refuse(codeConflict, "%v: nothing of it would be published", err)
+	if s.witnesses != nil {
+		if err := s.wouldCosign(ctx, trial); err != nil {
+			return refuse(codeConflict, "nothing of %s would be published: %v", next, err)
 		}
 	}
 	return s.store.setNext(ctx, sql.NullString{String: next, Valid: true})
+}
+
+// wouldCosign reports what is known to stand against a quorum for a log of these keys: the witness policy, and witnesses
+// that say they do not watch it.
+func (s *Server) wouldCosign(ctx context.Context, set ledger.Keyset) error {
+	if err := s.given.witnesses.Covers(set.LogVKeys(s.time()), s.operatorKeys()...); err != nil {
+		return err
+	}
+	signers, err := s.signersOf(set)
+	if err != nil {
+		return err
+	}
+	empty, err := ledger.SignCheckpoint(ledger.Checkpoint{Origin: set.Origin, Tree: ledger.Edge{}.Tree()}, signers...)
+	if err != nil {
+		return err
+	}
+	return s.witnesses.Know(ctx, empty)
 }
 
 // endClosing calls a closing off that has not come to its end.

@@ -192,8 +192,13 @@ func (s *Server) noteSigners(ctx context.Context, log Log) ([]note.Signer, error
 	if err != nil {
 		return nil, err
 	}
-	now := s.time()
 	set, _ := k.history.Newest(log.Origin)
+	return s.signersOf(set)
+}
+
+// signersOf returns the signers of the checkpoints of a keyset's log.
+func (s *Server) signersOf(set ledger.Keyset) ([]note.Signer, error) {
+	now := s.time()
 	var signers []note.Signer
 	for i, one := range set.Standing(ledger.UseLog, now) {
 		held, err := s.ring.Find(ledger.UseLog, one.SPKI)
@@ -210,7 +215,7 @@ func (s *Server) noteSigners(ctx context.Context, log Log) ([]note.Signer, error
 		signers = append(signers, noteKey{v, held})
 	}
 	if len(signers) == 0 {
-		return nil, fmt.Errorf("keys: no log key of %s stands at %s: does the clock jump?", log.Origin, now)
+		return nil, fmt.Errorf("keys: no log key of %s stands at %s: does the clock jump?", set.Origin, now)
 	}
 	return signers, nil
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -446,4 +447,158 @@ func TestKillClosing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCloseWitnessed: a log whose next one its witnesses do not know, or their policy does not name, is not closed. Of one
+// that is closed in a stall, the end is published before the beginning of the next.
+func TestCloseWitnessed(t *testing.T) {
+	w := newWitnessed(t, "", 2, 3)
+	n := w.join("one")
+	w.advance()
+	n.prove()
+	w.advance()
+	know := func(origins ...string) {
+		_, key, err := ledger.ParseLogVKey(w.logKey())
+		must(t, err)
+		for i, s := range w.who {
+			logs := []string{w.logKey()}
+			for _, o := range origins {
+				vkey, err := ledger.LogVKey(o, key)
+				must(t, err)
+				logs = append(logs, vkey)
+			}
+			text, err := json.Marshal(logs)
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(s.data, "witness.yaml"), fmt.Appendf(nil, "type: assay/witness/v1\nname: witness.example/%d\nlogs: %s\n", i, text), 0o600))
+			must(t, s.witness.Close())
+			s.witness = openWitness(t, s.data, w.clock.Now)
+		}
+	}
+	err := w.client(w.admin).CloseLog(t.Context(), "assay.test/2")
+	if p := refused(t, err, http.StatusConflict, "conflict"); !strings.Contains(p.Detail, "nothing of assay.test/2 would be published: witness w0: it answered 404 (it does not watch this log)") {
+		t.Errorf("the witnesses do not know it: %v", p)
+	}
+	know("assay.test/2", "assay.test/3")
+	w.only()
+	must(t, w.client(w.admin).CloseLog(t.Context(), "assay.test/2"))
+	if err := w.server.Advance(t.Context()); err == nil {
+		t.Error("published without a quorum")
+	}
+	s := w.store()
+	logs, err := s.Logs(t.Context())
+	must(t, err)
+	if len(logs) != 2 {
+		t.Fatalf("%d logs, want 2", len(logs))
+	}
+	if _, err := logs[1].Published(t.Context()); err == nil {
+		t.Error("the next log is published before the end of the one before it")
+	}
+	_, err = n.client().Challenge(t.Context(), nil)
+	refused(t, err, http.StatusServiceUnavailable, "closing")
+	if h := w.health(); !strings.HasPrefix(h.Status, "stalled: too few witnesses cosign; ") {
+		t.Errorf("health: %+v", h)
+	}
+	w.only(0, 1)
+	w.advance()
+	if d, _ := n.prove(); d.Outcome != client.Accept {
+		t.Errorf("in the next log: %+v", d)
+	}
+	w.restart()
+	w.closeLog("assay.test/3")
+	if d, _ := n.prove(); d.Outcome != client.Accept {
+		t.Errorf("in the third log: %+v", d)
+	}
+	checkChain(t, s)
+	replayed(t, s)
+}
+
+// TestCarriedOver: a later log has the holds in force and the newest issues, collateral that was fetched for the one before
+// stands there again before it is used, and what another process was given is there before it judges.
+func TestCarriedOver(t *testing.T) {
+	l, vendors := fetching(t)
+	n := l.join("one")
+	n.prove()
+	s := l.store()
+	hold := func(act, name string) {
+		e := ledger.Erasure{Type: ledger.ErasureType, Act: act, Hold: name, Nodes: []string{n.id}, Digests: []canon.Digest{}, Reason: "a court asked"}
+		if act == ledger.ActRelease {
+			e.Nodes = []string{}
+		}
+		_, err := s.Act(t.Context(), e, canon.At(l.clock.Now()))
+		must(t, err)
+	}
+	hold(ledger.ActHold, "over")
+	hold(ledger.ActHold, "stays")
+	hold(ledger.ActRelease, "over")
+	l.closeLog("assay.test/2")
+	entries := all(t, newest(t, s))
+	if got := kinds(entries); got[ledger.KindErasure] != 1 || got[ledger.KindCollateral] != 1 {
+		t.Errorf("the second log begins with %v", got)
+	}
+	acts, err := s.Acts(t.Context())
+	must(t, err)
+	if len(acts) != 3 || len(ledger.InForce(acts)) != 1 {
+		t.Errorf("%d acts, in force %v", len(acts), ledger.InForce(acts))
+	}
+	before := len(vendors.Requests("/"))
+	if d, _ := n.prove(); d.Outcome != client.Accept {
+		t.Errorf("in the second log: %+v", d)
+	}
+	if got := vendors.Requests("/"); len(got) != before {
+		t.Errorf("asked again: %q", got[before:])
+	}
+	hold(ledger.ActRelease, "stays")
+	l.closeLog("assay.test/3")
+	if got := kinds(all(t, newest(t, s))); got[ledger.KindErasure] != 0 {
+		t.Errorf("the third log begins with %v", got)
+	}
+	replayed(t, s)
+}
+
+// TestOtherSettings: of two processes with other policies, one closes the log, and the other judges in the next one.
+func TestOtherSettings(t *testing.T) {
+	l := newLab(t, pgtest.URL(t))
+	l.join("one").prove()
+	other := *l
+	other.settings.Policy = "genuine"
+	other.settings.Roles = []string{server.RoleAPI, server.RoleClock}
+	l.settings.Roles = []string{server.RoleAPI, server.RolePublish}
+	l.restart()
+	other.start()
+	l.closeLog("assay.test/2")
+	n := other.join("two")
+	sent := n.submit(n.evidence(n.challenge()))
+	other.advance()
+	l.advance()
+	if d := n.decision(sent.Evidence); d.Policy != "genuine" {
+		t.Fatalf("decided by %q", d.Policy)
+	}
+	s := l.store()
+	checkChain(t, s)
+	replayed(t, s, sent)
+}
+
+// TestRenewedOverLogs: keys are renewed in a log that goes on after another, before the end of that one is published.
+func TestRenewedOverLogs(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	n.prove()
+	l.settings.Renew = []string{"log", "result", "promise"}
+	l.restart()
+	n.prove()
+	l.closeLog("assay.test/2")
+	n.prove()
+	l.restart()
+	n.prove()
+	l.clock.advance(ledger.HeadsWithin * time.Second)
+	l.advance()
+	l.closeLog("assay.test/3")
+	l.settings.Renew, l.settings.LogName = nil, "assay.test/log"
+	l.restart()
+	n.prove()
+	l.settings.LogName = "other"
+	wantErr(t, l.opened(), `log name "other", the log is called "assay.test/3"`)
+	s := l.store()
+	checkChain(t, s)
+	replayed(t, s)
 }

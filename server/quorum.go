@@ -125,12 +125,7 @@ func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witne
 		if err != nil {
 			return fail("%w", err)
 		}
-		body := ledger.AddCheckpoint{Old: old, Proof: proof.Hashes, Note: signed}.Marshal()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(one.URL, "/")+"/add-checkpoint", bytes.NewReader(body))
-		if err != nil {
-			return fail("%w", err)
-		}
-		status, kind, answer, err := w.post(req)
+		status, kind, answer, err := w.post(ctx, one, ledger.AddCheckpoint{Old: old, Proof: proof.Hashes, Note: signed})
 		if err != nil {
 			return fail("%w", err)
 		}
@@ -171,7 +166,33 @@ func meaning(status int) string {
 	return ""
 }
 
-func (w *Witnesses) post(req *http.Request) (status int, kind string, answer []byte, err error) {
+// Know asks all witnesses whether they watch a log, of which empty is the signed checkpoint of the empty tree. It asks for
+// what no witness grants, a checkpoint smaller than the one it is said to continue: a witness first says whether it knows
+// the log and its key, and nothing is cosigned. Those that do not know it are an error; one that gives no answer, or
+// another one, tells nothing.
+func (w *Witnesses) Know(ctx context.Context, empty []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, WitnessTimeout)
+	defer cancel()
+	all := w.policy.Witnesses()
+	faults := make([]error, len(all))
+	var asked sync.WaitGroup
+	for i, one := range all {
+		asked.Go(func() {
+			status, _, _, err := w.post(ctx, one, ledger.AddCheckpoint{Old: 1, Note: empty})
+			if err == nil && (status == http.StatusNotFound || status == http.StatusForbidden) {
+				faults[i] = fmt.Errorf("witness %s: it answered %d%s", one.Name, status, meaning(status))
+			}
+		})
+	}
+	asked.Wait()
+	return errors.Join(faults...)
+}
+
+func (w *Witnesses) post(ctx context.Context, one ledger.Witness, what ledger.AddCheckpoint) (status int, kind string, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(one.URL, "/")+"/add-checkpoint", bytes.NewReader(what.Marshal()))
+	if err != nil {
+		return 0, "", nil, err
+	}
 	resp, err := w.http.Do(req)
 	if err != nil {
 		return 0, "", nil, err
