@@ -32,8 +32,8 @@ func keysetsBefore(ctx context.Context, src ledger.Source) ([]byte, error) {
 	return data, nil
 }
 
-// keysBefore reads it.
-func keysBefore(ctx context.Context, src ledger.Source) (ledger.KeyHistory, error) {
+// KeysBefore reads the keysets of the logs before a source's, none where it continues none. Nothing vouches for them.
+func KeysBefore(ctx context.Context, src ledger.Source) (ledger.KeyHistory, error) {
 	data, err := keysetsBefore(ctx, src)
 	if err != nil || data == nil {
 		return ledger.KeyHistory{}, err
@@ -67,7 +67,7 @@ func (r *replay) checkCarried(e ledger.Entry) error {
 	case !r.carried(e):
 	case r.report.Continues == (ledger.Final{}):
 		return wrong("carried over from a log before, and the log continues none")
-	case r.asked:
+	case r.asked != NoIndex:
 		return wrong("carried over from the log before, after the first challenge")
 	}
 	return nil
@@ -75,24 +75,15 @@ func (r *replay) checkCarried(e ledger.Entry) error {
 
 // links is what a log shows that its neighbours are held against. The nil links note nothing.
 type links struct {
-	newest   map[source]record                 // collateral, at the end
-	begins   map[source]record                 // collateral, before the first challenge
+	holds    map[string]canon.Digest           // in force at the end, by name: bodies
+	begun    map[canon.Digest]bool             // bodies of holds before the first challenge
 	standing map[string]map[canon.Digest]bool  // enrolments at the end, by node: bodies
 	carried  map[canon.Digest]ledger.Enrolment // by body
 	once     []canon.Digest                    // N of challenges, bodies of evidence, appraisals and verdicts
 }
 
-// source is where items of collateral come from, one after another.
-type source struct{ kind, source string }
-
-// record is an item of collateral.
-type record struct {
-	body    canon.Digest // of its entry
-	fetched canon.Time
-}
-
 func newLinks() *links {
-	return &links{newest: map[source]record{}, begins: map[source]record{}, standing: map[string]map[canon.Digest]bool{}, carried: map[canon.Digest]ledger.Enrolment{}}
+	return &links{holds: map[string]canon.Digest{}, begun: map[canon.Digest]bool{}, standing: map[string]map[canon.Digest]bool{}, carried: map[canon.Digest]ledger.Enrolment{}}
 }
 
 func (l *links) visit(e ledger.Entry) {
@@ -111,16 +102,14 @@ func (l *links) nonce(n canon.Digest) {
 	}
 }
 
-func (l *links) collateral(c ledger.Collateral, body canon.Digest, asked bool) {
-	if l == nil {
-		return
-	}
-	of, r := source{c.Kind, c.Source}, record{body, c.Fetched}
-	if was, ok := l.newest[of]; !ok || was.fetched <= r.fetched {
-		l.newest[of] = r
-	}
-	if was, ok := l.begins[of]; !asked && (!ok || was.fetched <= r.fetched) {
-		l.begins[of] = r
+func (l *links) hold(act ledger.Erasure, body canon.Digest, opening bool) {
+	switch {
+	case l == nil:
+	case act.Act == ledger.ActHold:
+		l.holds[act.Hold] = body
+		l.begun[body] = l.begun[body] || opening
+	case act.Act == ledger.ActRelease:
+		delete(l.holds, act.Hold)
 	}
 }
 
@@ -202,8 +191,8 @@ type ChainLog struct {
 //
 //   - that none is missing between two that are given, and that each was closed for the one that continues it
 //   - that each continues the tree that the one before it has here, and its last keyset
-//   - that it has from its beginning the newest collateral of the log before and the enrolments that stood there, and
-//     no enrolment as carried over that did not
+//   - that it has from its beginning the newest issues of collateral that the log before had, the holds that were in force
+//     and the enrolments that stood there, and no enrolment as carried over that did not
 //   - that no challenge, evidence, appraisal or verdict stands in two of them
 //
 // Erasures are judged as if all were one log. Whether a log before the first, or after the last, was as it is named here,
@@ -354,9 +343,19 @@ func sameKeyset(a, b ledger.Keyset) bool {
 // holdCarried checks that a log begins with what stood at the end of the one before it.
 func (c *chain) holdCarried(a, b *replay) {
 	var lacks []string
-	for of, was := range a.links.newest {
-		if is, ok := b.links.begins[of]; !ok || is.fetched < was.fetched {
-			lacks = append(lacks, fmt.Sprintf("lacks, before its first challenge, the %s from %.200q that the log %q had", of.kind, of.source, a.report.Origin))
+	opening := b.asked
+	if opening == NoIndex {
+		opening = b.report.Size
+	}
+	for _, s := range a.issues.subjects() {
+		was, _ := a.issues.before(s, a.report.Size)
+		if is, ok := b.issues.before(s, opening); !ok || was.Newer(is.Issue) {
+			lacks = append(lacks, fmt.Sprintf("lacks, before its first challenge, the %s that entry %d of the log %q has, or a newer one", s.kind, was.index, a.report.Origin))
+		}
+	}
+	for name, body := range a.links.holds {
+		if !b.links.begun[body] {
+			lacks = append(lacks, fmt.Sprintf("lacks, before its first challenge, the hold %q, which was in force in the log %q", name, a.report.Origin))
 		}
 	}
 	for node, bodies := range a.links.standing {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
@@ -72,11 +74,19 @@ func (s *service) close(name string, c changes) *service {
 	next := *s
 	next.log = &l
 	standing := map[string][]canon.Digest{} // by node
+	holds := map[string]ledger.Entry{}
 	for _, commitment := range s.commitments {
 		switch e := s.entryOf(commitment); {
 		case e.Kind == c.drop:
 		case e.Kind == ledger.KindPolicy, e.Kind == ledger.KindReference, e.Kind == ledger.KindCollateral:
 			l.append(e.Kind, e.Stream, e.Body)
+		case e.Kind == ledger.KindErasure:
+			act, err := ledger.ParseErasure(s.blobs[e.Body])
+			s.must(err)
+			holds[act.Hold] = e
+			if act.Act != ledger.ActHold {
+				delete(holds, act.Hold)
+			}
 		case e.Kind == ledger.KindEnrolment:
 			n, err := ledger.ParseEnrolment(s.blobs[e.Body])
 			s.must(err)
@@ -85,6 +95,9 @@ func (s *service) close(name string, c changes) *service {
 				delete(standing, n.Node)
 			}
 		}
+	}
+	for _, e := range holds {
+		l.append(e.Kind, e.Stream, e.Body)
 	}
 	for _, node := range slices.Sorted(maps.Keys(standing)) {
 		for _, body := range standing[node] {
@@ -212,17 +225,15 @@ func TestChainTwins(t *testing.T) {
 		{name: "continues another", change: changes{final: func(f *ledger.Final) { f.Origin = "log.example/other" }}, log: 1,
 			alone: `continues the log "log.example/other", the one before it is of "log.example/one"`, chain: "its keysets do not follow"},
 		{name: "collateral is not carried over", change: changes{drop: ledger.KindCollateral, again: func(s *service) {
-			for _, c := range s.collateral { // the same items, fetched earlier
-				s.append(ledger.KindCollateral, ledger.StreamServer, s.put(ledger.Collateral{
-					Type: ledger.CollateralType, Kind: c.Kind, Data: canon.Sum(c.Data), Source: "https://example.test/" + c.Kind, Fetched: t0 - 1}))
-			}
-		}}, chain: "lacks, before its first challenge, the amd-crl from \"https://example.test/amd-crl\""},
-		{name: "newer collateral in its place", change: changes{drop: ledger.KindCollateral, again: func(s *service) {
+			s.ask("good")
 			for _, c := range s.collateral {
 				s.append(ledger.KindCollateral, ledger.StreamServer, s.put(ledger.Collateral{
-					Type: ledger.CollateralType, Kind: c.Kind, Data: canon.Sum(c.Data), Source: "https://example.test/" + c.Kind, Fetched: s.now}))
+					Type: ledger.CollateralType, Kind: c.Kind, Data: canon.Sum(c.Data), Source: "https://example.test/" + c.Kind, Fetched: t0}))
 			}
-		}}},
+		}}, chain: `lacks, before its first challenge, the amd-crl that entry 3 of the log "log.example/one" has, or a newer one`},
+		{name: "newer collateral in its place", change: changes{drop: ledger.KindCollateral, again: func(s *service) { issue(s, 2) }}},
+		{name: "older collateral in its place", change: changes{drop: ledger.KindCollateral, again: func(s *service) { issue(s, 0) }},
+			chain: `lacks, before its first challenge, the amd-crl that entry 3`},
 		{name: "an enrolment is not carried over", change: changes{drop: ledger.KindEnrolment}, chain: `of the node "good", which stood in the log`},
 		{name: "an enrolment made up", change: changes{again: func(s *service) { s.enrol("ghost", ledger.BasisToken, s.keysetBody) }},
 			chain: `of the node "ghost", which did not stand in the log`},
@@ -363,6 +374,20 @@ func TestPromiseOfAClosedLog(t *testing.T) {
 	}
 }
 
+// issue enters the collateral that a verifier judges by, issued so many days after the day before the log began.
+func issue(s *service, days int) {
+	at := t0.Time().AddDate(0, 0, days-2)
+	s.now += day * 2 // so that it is not of the future
+	s.collateral = []attest.Collateral{
+		{Kind: attest.KindAMDCRL, Data: amd().CRL(at, at.AddDate(0, 1, 0))},
+		{Kind: attest.KindDenyList, Data: mint.DenyList(int64(days), canon.At(at), canon.At(at.AddDate(0, 1, 0)))},
+	}
+	for _, c := range s.collateral {
+		s.append(ledger.KindCollateral, ledger.StreamServer, s.put(ledger.Collateral{
+			Type: ledger.CollateralType, Kind: c.Kind, Data: s.putBytes(c.Data), Source: "https://example.test/" + c.Kind, Fetched: s.now}))
+	}
+}
+
 // erase enters an act.
 func (s *service) erase(e ledger.Erasure) {
 	e.Type, e.Reason = ledger.ErasureType, "the test"
@@ -382,12 +407,14 @@ func TestErasureInALaterLog(t *testing.T) {
 		name   string
 		days   canon.Time // after which it is erased
 		hold   bool       // in the log that was closed
+		drop   bool       // and it is not carried over
 		fault  string     // of the later log, where both are at hand
 		erased int64      // in the closed log
 	}{
-		{"as it may be", 3000, false, "", 1},
-		{"too soon", 1, false, "not allowed", 0},
-		{"held", 3000, true, `the hold "case"`, 0},
+		{"as it may be", 3000, false, false, "", 1},
+		{"too soon", 1, false, false, "not allowed", 0},
+		{"held", 3000, true, false, `the hold "case"`, 0},
+		{"held, and the next log forgets it", 3000, true, true, `the hold "case"`, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newService(t, "honest")
@@ -395,11 +422,15 @@ func TestErasureInALaterLog(t *testing.T) {
 			if row.hold {
 				s.erase(ledger.Erasure{Act: ledger.ActHold, Hold: "case", Digests: []canon.Digest{canon.Sum(s.bytes(c))}})
 			}
-			next := s.close("log.example/two", changes{})
+			forget := changes{}
+			if row.drop {
+				forget.drop = ledger.KindErasure
+			}
+			next := s.close("log.example/two", forget)
 			body := canon.Sum(s.bytes(c))
 			next.now += row.days * day
 			next.erase(ledger.Erasure{Act: ledger.ActErase, Class: ledger.ClassChallenge, Digests: []canon.Digest{body}})
-			if row.hold {
+			if row.hold && !row.drop {
 				next.erase(ledger.Erasure{Act: ledger.ActRelease, Hold: "case"})
 			}
 			next.publish()
@@ -415,6 +446,9 @@ func TestErasureInALaterLog(t *testing.T) {
 				}
 			}
 			r := replayChain(t, s.trust(), audit.Options{}, gone.export(), next.export())
+			if forgot := strings.Contains(r.Text(), `lacks, before its first challenge, the hold "case"`); forgot != row.drop {
+				t.Errorf("the hold is forgotten: %v\n%s", forgot, r.Text())
+			}
 			if r.Logs[0].ErasedCount != row.erased || row.erased == 1 && r.Logs[0].Outcome != audit.Equal {
 				t.Errorf("the closed log:\n%s", r.Logs[0].Text())
 			}
@@ -422,7 +456,7 @@ func TestErasureInALaterLog(t *testing.T) {
 				t.Errorf("it is not said where it was erased:\n%s", r.Logs[0].Text())
 			}
 			found := slices.ContainsFunc(r.Logs[1].Faults, func(f audit.Fault) bool { return f.Kind == ledger.KindErasure && strings.Contains(f.What, row.fault) })
-			if found != (row.fault != "") {
+			if found != (row.fault != "") || strings.Contains(r.Text(), "already") {
 				t.Errorf("want %q:\n%s", row.fault, r.Logs[1].Text())
 			}
 		})

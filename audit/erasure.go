@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -121,6 +122,7 @@ func findErasures(ctx context.Context, logs []*replay) error {
 			begins[i] = begins[i-1] + logs[i-1].report.Size
 		}
 		r.erased = erasures{found: true, gone: map[canon.Digest]eraser{}, noted: map[ErasedBlob]bool{}}
+		var own []ledger.Act
 		err := r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
 			if e.Kind != ledger.KindErasure {
 				return nil
@@ -133,18 +135,22 @@ func findErasures(ctx context.Context, logs []*replay) error {
 				return err
 			}
 			if act, err := ledger.ParseErasure(body); err == nil {
-				acts = append(acts, ledger.Act{Index: begins[i] + index, Time: e.Time, Erasure: act})
+				own = append(own, ledger.Act{Index: begins[i] + index, Time: e.Time, Erasure: act})
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
+		slices.Reverse(own) // everyEntry goes backwards
+		inForce := ledger.InForce(acts)
+		acts = append(acts, slices.DeleteFunc(own, func(a ledger.Act) bool { // one that goes on is one hold
+			return a.Act == ledger.ActHold && slices.ContainsFunc(inForce, func(h ledger.Act) bool { return reflect.DeepEqual(h.Erasure, a.Erasure) })
+		})...)
 	}
 	if len(acts) == 0 {
 		return nil
 	}
-	slices.SortFunc(acts, func(a, b ledger.Act) int { return int(a.Index - b.Index) })
 	custody := ledger.NewCustody(acts)
 	for i, r := range slices.Backward(logs) {
 		err := r.everyEntry(ctx, func(index int64, e ledger.Entry) error {

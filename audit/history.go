@@ -195,7 +195,9 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	case r.closed != NoIndex:
 		fault("an entry after the one that closes the log, entry %d", r.closed)
 	}
-	r.asked = r.asked || e.Kind == ledger.KindChallenge
+	if r.asked == NoIndex && e.Kind == ledger.KindChallenge {
+		r.asked = index
+	}
 	r.links.visit(e)
 	for _, ref := range e.Refs {
 		if index == 0 && len(r.before) > 0 {
@@ -270,7 +272,10 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	switch e.Kind {
 	case ledger.KindErasure:
-		_, err = ledger.ParseErasure(body)
+		var act ledger.Erasure
+		if act, err = ledger.ParseErasure(body); err == nil {
+			r.links.hold(act, e.Body, r.asked == NoIndex)
+		}
 	case ledger.KindKeyset:
 		err = r.learnKeyset(ctx, index, e, body)
 	case ledger.KindPolicy:
@@ -286,7 +291,6 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var c ledger.Collateral
 		if c, err = ledger.ParseCollateral(body); err == nil {
 			r.first(logged{c.Kind, c.Data}, index)
-			r.links.collateral(c, e.Body, r.asked)
 			data, err := r.blob(ctx, c.Data)
 			if err != nil {
 				return err

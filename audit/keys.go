@@ -149,7 +149,7 @@ func FirstKeys(ctx context.Context, src ledger.Source) (none ledger.KeyHistory, 
 	if err != nil {
 		return none, err
 	}
-	keys, err := keysBefore(ctx, src)
+	keys, err := KeysBefore(ctx, src)
 	if err == nil {
 		err = keys.Add(env)
 	}

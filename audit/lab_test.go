@@ -59,11 +59,11 @@ func (k key) spki() []byte {
 // server would.
 type log struct {
 	t           testing.TB
-	name        string         // of the keys
+	name        string // of the keys
 	origin      string
 	envelopes   []ledger.Envelope // of the keysets of all logs of its chain
 	continued   int               // how many of them are of logs before it
-	renewed     map[string]int // by use: how often the key was changed
+	renewed     map[string]int    // by use: how often the key was changed
 	keysets     []ledger.Keyset
 	keysetBody  canon.Digest // of the newest
 	logKeys     []key        // that the log has had, the newest first

@@ -180,7 +180,7 @@ type replay struct {
 	note   []byte            // checkpoint; nil: none
 	before []ledger.Envelope // keysets of the logs before; empty: the log continues none
 	opens  ledger.Entry      // entry 0
-	asked  bool              // a challenge was met
+	asked  int64             // index of the first challenge, or NoIndex
 	closed int64             // index of the entry that closes the log, or NoIndex
 	links  *links            // nil: the log is looked at alone
 	later  ledger.KeyHistory // of a later log of its chain that is at hand: who trusts that one trusts this one
@@ -206,7 +206,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
-	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises), closed: NoIndex}
+	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises), asked: NoIndex, closed: NoIndex}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
 		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},

@@ -166,7 +166,7 @@ type Result struct {
 
 // LogEntry says where the log holds one entry and opens its leaf.
 type LogEntry struct {
-	Log     string `json:"log"` // its origin
+	Log     string `json:"log"` // origin of the log
 	Index   int64  `json:"index"`
 	Kind    string `json:"kind"`    // of the entry
 	Opening []byte `json:"opening"` // the hashed bytes: their SHA-256 is the commitment in the leaf

@@ -163,7 +163,7 @@ type Refusal struct {
 	Index  int64        // of the act
 	Digest canon.Digest // what was not to be erased; zero for holds and releases
 	Why    string
-	Lacks  bool // an entry that would allow it is not among those of this log; of a log that continues another, that one may have it
+	Lacks  bool // no entry has what was erased; where the log continues another, that one may have it
 }
 
 // hold is a hold and what it covers. It was in force behind the entry from and before the entry to.
@@ -193,7 +193,7 @@ func NewCustody(acts []Act) *Custody {
 	c := &Custody{starts: map[int64][]*erased{}, follow: map[canon.Digest][]*erased{}, lineage: map[canon.Digest][]*erased{}}
 	inForce := map[string]*hold{}
 	refuse := func(a Act, format string) {
-		c.refusals = append(c.refusals, Refusal{Index: a.Index, Why: fmt.Sprintf(format, a.Hold), Lacks: a.Act == ActRelease})
+		c.refusals = append(c.refusals, Refusal{Index: a.Index, Why: fmt.Sprintf(format, a.Hold)})
 	}
 	for _, a := range acts {
 		h := inForce[a.Hold]

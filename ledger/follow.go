@@ -102,10 +102,10 @@ func (f Follower) cross(ctx context.Context, last []byte, from Checkpoint, origi
 		return fmt.Errorf("logs between %q and %q: %w", from.Origin, origin, err)
 	}
 	h := chain.Keys
-	if _, err := openAny(last, h.logVKeys(from.Origin)); err != nil {
+	if _, err := openAny(last, h.LogVKeys(from.Origin)); err != nil {
 		return fmt.Errorf("last checkpoint that was believed: of the log %q, and the keys of the log %q do not follow from that one's: %w", from.Origin, origin, err)
 	}
-	if ours := h.logVKeys(origin); !slices.ContainsFunc(f.Logs, func(l string) bool { return slices.Contains(ours, l) }) {
+	if ours := h.LogVKeys(origin); !slices.ContainsFunc(f.Logs, func(l string) bool { return slices.Contains(ours, l) }) {
 		return fmt.Errorf("last checkpoint that was believed: of the log %q, from which no keyset leads to the log %q", from.Origin, origin)
 	}
 	for at := from.Origin; at != origin; last = nil {

@@ -205,8 +205,8 @@ func (h KeyHistory) In(origin string) []Key {
 	})
 }
 
-// logVKeys returns the verifier keys of all checkpoints that a log ever had.
-func (h KeyHistory) logVKeys(origin string) []string {
+// LogVKeys returns the verifier keys of all checkpoints that a log ever had.
+func (h KeyHistory) LogVKeys(origin string) []string {
 	return vkeys(origin, ofUse(h.In(origin), UseLog))
 }
 

@@ -236,7 +236,10 @@ func (s *Server) Close(next string) {
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	var l client.LogList
 	for i, c := range s.closed {
-		l.Logs = append(l.Logs, client.LogInfo{Origin: c.origin, Path: pathOf(i), Size: c.size, Closed: true})
+		l.Logs = append(l.Logs, client.LogInfo{Origin: c.origin, Path: pathOf(i), Size: c.size, Closed: true, Next: s.origin})
+		if i > 0 {
+			l.Logs[i-1].Next = c.origin
+		}
 	}
 	l.Logs = append(l.Logs, client.LogInfo{Origin: s.origin, Path: pathOf(len(s.closed)), Size: s.edge.Tree().Size})
 	s.answer(w, http.StatusOK, &l)
@@ -404,7 +407,7 @@ func (s *Server) evidence(w http.ResponseWriter, r *http.Request) {
 	must(err)
 	sub := &submission{answer: client.Submitted{Evidence: id, Promise: promise}}
 	sub.result = s.decide(id)
-	sub.result.Entries = append([]client.LogEntry{{Index: index, Kind: ledger.KindEvidence, Opening: opening}}, sub.result.Entries...)
+	sub.result.Entries = append([]client.LogEntry{{Log: s.origin, Index: index, Kind: ledger.KindEvidence, Opening: opening}}, sub.result.Entries...)
 	s.submitted[id] = sub
 	s.answer(w, http.StatusAccepted, &sub.answer)
 }
@@ -425,7 +428,7 @@ func (s *Server) decide(evidence canon.Digest) client.Result {
 	env, err := ledger.Seal(client.ResultType, payload, key{s.keys[ledger.UseResult]})
 	must(err)
 	index, opening, _ := s.append(ledger.KindVerdict, ledger.StreamVerifier, canon.Sum(payload), evidence)
-	return client.Result{State: client.StateDecided, Result: &env, Entries: []client.LogEntry{{Index: index, Kind: ledger.KindVerdict, Opening: opening}}}
+	return client.Result{State: client.StateDecided, Result: &env, Entries: []client.LogEntry{{Log: s.origin, Index: index, Kind: ledger.KindVerdict, Opening: opening}}}
 }
 
 // result answers the first question with "not yet".
@@ -472,7 +475,7 @@ func (s *Server) addHeads(next string) {
 	body, err := canon.Marshal(h.doc)
 	must(err)
 	index, opening, _ := s.append(ledger.KindHeads, ledger.StreamServer, canon.Sum(body))
-	h.entry = client.LogEntry{Index: index, Kind: ledger.KindHeads, Opening: opening}
+	h.entry = client.LogEntry{Log: s.origin, Index: index, Kind: ledger.KindHeads, Opening: opening}
 	s.heads = h
 }
 

@@ -50,6 +50,7 @@ func (a *app) auditCommand() *cobra.Command {
 func (a *app) auditExportCommand() *cobra.Command {
 	var d database
 	var out string
+	var log string
 	var scope scopeArgs
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -57,7 +58,8 @@ func (a *app) auditExportCommand() *cobra.Command {
 		Long: `Write a server's log, with every input of every verdict, into one file.
 
 It reads the server's own database, while the server runs or not. Equal logs give
-equal files. The file holds evidence: it is for the log's parties and auditors.
+equal files. Where a log was closed and another goes on, --log names one of them; each
+can be replayed alone, and all together. The file holds evidence: it is for the log's parties and auditors.
 
 With --node, --from, --to or --verdict the file is for somebody who is to see a part:
 it has every leaf of the log, but opens only the matching evidence, what was made of
@@ -67,12 +69,13 @@ it, and what that rests on. A replay of it says what it covers.`,
   assay audit export --database postgres://assay@db/assay | ssh auditor 'cat > log.tar'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.auditExport(c.Context(), &d, out, scope)
+			return a.auditExport(c.Context(), &d, log, out, scope)
 		},
 	}
 	d.flags(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
+	fl.StringVar(&log, "log", "", "`ORIGIN` of the log (default: the newest)")
 	fl.StringArrayVar(&scope.nodes, "node", nil, "`ID` of a node whose evidence is exported; may be repeated")
 	fl.StringVar(&scope.from, "from", "", "evidence from this entry or instant on: `INDEX|TIME`")
 	fl.StringVar(&scope.to, "to", "", "evidence before this entry, or until this instant: `INDEX|TIME`")
@@ -105,17 +108,21 @@ func (s scopeArgs) criteria() (c audit.Criteria, whole bool, err error) {
 	return c, len(s.nodes) == 0 && s.from == "" && s.to == "" && s.verdict == "", c.Check()
 }
 
-func (a *app) auditExport(ctx context.Context, d *database, out string, scope scopeArgs) error {
+func (a *app) auditExport(ctx context.Context, d *database, log, out string, scope scopeArgs) error {
 	criteria, whole, err := scope.criteria()
 	if err != nil {
 		return err
 	}
 	return d.with(ctx, nil, func(store *server.Store) error {
+		l, err := store.LogOf(ctx, log)
+		if err != nil {
+			return err
+		}
 		return a.writeOut(out, func(w io.Writer) error {
 			if whole {
-				return audit.Export(ctx, store.Source(), w)
+				return audit.Export(ctx, l.Source(), w)
 			}
-			_, err := audit.ExportScope(ctx, store.Source(), criteria, w)
+			_, err := audit.ExportScope(ctx, l.Source(), criteria, w)
 			return err
 		})
 	})

@@ -60,7 +60,7 @@ type pullArgs struct{ out, trust, log string }
 func (a *app) auditPull(ctx context.Context, from string, args pullArgs) error {
 	chain, err := a.pullChain(ctx, from)
 	if err != nil {
-		return err
+		return fmt.Errorf("pull: %w", err)
 	}
 	if args.log == "all" {
 		return a.pullAll(ctx, chain, args)
@@ -203,14 +203,17 @@ func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, cha
 		return nil, err
 	}
 	now := canon.At(a.now())
-	if k, ok := chain.keys.Newest(log.origin); ok && (chain.asked || trust != nil && chain.keys.Has(trust.Keyset)) {
-		if trust != nil && !chain.keys.Has(trust.Keyset) {
+	if k, ok := chain.keys.Newest(log.origin); ok && (chain.asked || trust != nil && chain.vouched(trust)) {
+		if !chain.vouched(trust) {
 			return nil, fmt.Errorf("%s: the source's keys do not lead from, or to, those of this trust file", trustFile)
 		}
 		if next, _, ok := chain.keys.After(log.origin); ok {
 			now = next.Made
 		}
 		return k.LogVKeys(max(now, k.Made)), nil
+	}
+	if trust != nil && len(chain.logs) > 1 && trust.Keyset.Origin != log.origin {
+		return nil, withHint(fmt.Errorf("%s: its keys are of the log %q, and nothing here leads from them to %q", trustFile, trust.Keyset.Origin, log.origin), "make a newer one: assay audit trust init URL URL")
 	}
 	if trust != nil {
 		return trust.Keyset.LogVKeys(max(now, trust.Keyset.Made)), nil

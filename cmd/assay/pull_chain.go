@@ -63,14 +63,17 @@ func (a *app) pullChain(ctx context.Context, from string) (pullChain, error) {
 	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
 		c = own
 	}
-	keys, err := c.Keys(ctx)
+	chain := pullChain{asked: true}
+	chain.keys, err = c.Keys(ctx)
+	if p := client.AsProblem(err); p != nil && p.Status == http.StatusNotFound { // a mirror of the log alone
+		chain.asked, err = false, nil
+	}
 	if err != nil {
 		return pullChain{}, err
 	}
-	chain := pullChain{keys: keys, asked: true}
 	logs, err := c.Logs(ctx)
 	if p := client.AsProblem(err); p != nil && p.Status == http.StatusNotFound { // a server of one log
-		chain.logs = []chainLog{{keys.Current().Origin, "", c.Mirror()}}
+		chain.logs = []chainLog{{chain.keys.Current().Origin, "", c.Mirror()}}
 		return chain, nil
 	}
 	if err != nil {
@@ -103,13 +106,17 @@ func probe(ctx context.Context, at func(folder string) ledger.Source) (pullChain
 			break
 		}
 		if err != nil {
-			return chain, fmt.Errorf("pull: checkpoint: %w", err)
+			return chain, fmt.Errorf("checkpoint: %w", err)
 		}
 		chain.logs = append(chain.logs, chainLog{origin, folderOf(i), src})
 	}
 	if newest := chain.logs[len(chain.logs)-1]; len(chain.logs) > 1 {
-		// A mirror without blobs does not show them: then the trust file has to have those of the very log.
-		chain.keys, _ = audit.FirstKeys(ctx, newest.src)
+		var err error
+		if chain.keys, err = audit.FirstKeys(ctx, newest.src); err != nil { // a mirror without blobs does not show those of the newest
+			if chain.keys, err = audit.KeysBefore(ctx, newest.src); err != nil {
+				return chain, err
+			}
+		}
 	}
 	return chain, nil
 }
@@ -130,6 +137,11 @@ func (c pullChain) choose(ctx context.Context, name string, earlier func() (ledg
 			return newest, nil
 		}
 	}
+	return c.named(name)
+}
+
+// named returns the log of a name.
+func (c pullChain) named(name string) (chainLog, error) {
 	var names []string
 	for _, l := range c.logs {
 		if l.origin == name {
@@ -137,7 +149,22 @@ func (c pullChain) choose(ctx context.Context, name string, earlier func() (ledg
 		}
 		names = append(names, l.origin)
 	}
-	return newest, fmt.Errorf("log %.80q: the source has %.1000q", name, names)
+	return chainLog{}, fmt.Errorf("log %.80q: the source has %.1000q", name, names)
+}
+
+// vouched reports whether a trust file vouches for the keys of the chain: it names one of its keysets, or the one after the
+// last that the source shows of itself.
+func (c pullChain) vouched(t *audit.Trust) bool {
+	d, err := c.keys.Current().Digest()
+	return t == nil || c.keys.Has(t.Keyset) || !c.asked && err == nil && t.Keyset.Previous == d
+}
+
+// forReader returns the chain for a reader who goes from one log to the next.
+func (c pullChain) forReader(context.Context) (ledger.Chain, error) {
+	return ledger.Chain{Keys: c.keys, Log: func(_ context.Context, origin string) (ledger.Source, error) {
+		l, err := c.named(origin)
+		return l.src, err
+	}}, nil
 }
 
 // after returns the log that comes after one, empty for the newest.
