@@ -277,7 +277,7 @@ func (c *Client) JWKS(ctx context.Context) ([]byte, error) {
 type Health struct {
 	Status       string `json:"status"`                // ok, or what is wrong
 	PublishedAge int64  `json:"published_age_seconds"` // since the newest checkpoint, or the first entry before there is one
-	Size         int64  `json:"size"`                  // entries of the log
+	Size         int64  `json:"size"`                  // entries of all logs
 	Waiting      int64  `json:"waiting"`               // those that no checkpoint covers yet
 	WaitingAge   int64  `json:"waiting_age_seconds"`   // for which the oldest of them has waited
 

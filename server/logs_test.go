@@ -2,9 +2,11 @@ package server_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -601,4 +603,49 @@ func TestRenewedOverLogs(t *testing.T) {
 	s := l.store()
 	checkChain(t, s)
 	replayed(t, s)
+}
+
+// BenchmarkClose closes a log with 10,000 enrolments that stand, all of which the next one takes over.
+func BenchmarkClose(b *testing.B) {
+	for kind, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(b.TempDir(), "assay.db"), "postgres": pgtest.URL(b)} {
+		b.Run(kind, func(b *testing.B) {
+			settings := writeWorld(b, b.TempDir())
+			settings.Database = url
+			c := &clock{now: worldBegin}
+			s, err := server.New(b.Context(), settings, server.Deps{Now: c.Now, Random: rand.Reader, Log: quiet()})
+			must(b, err)
+			defer s.Close()
+			h := httptest.NewServer(s.Handler())
+			defer h.Close()
+			store, err := server.OpenStore(b.Context(), url, rand.Reader)
+			must(b, err)
+			defer store.Close()
+			must(b, store.Tx(b.Context(), func(tx *server.Tx) error {
+				for i := range 10_000 {
+					body, err := canon.Marshal(ledger.Enrolment{Type: ledger.EnrolmentType, Node: fmt.Sprint("node-", i), Basis: ledger.BasisToken, Verifier: worldOrigin})
+					if err != nil {
+						return err
+					}
+					d := server.Draft{Kind: ledger.KindEnrolment, Stream: ledger.StreamVerifier, Time: canon.At(c.Now()), Body: tx.PutBlob(body), Refs: []canon.Digest{}}
+					if _, _, err := tx.Append(b.Context(), d); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			must(b, s.Advance(b.Context()))
+			operator, err := client.New(client.Config{URL: h.URL, Credential: s.NewAdminToken()})
+			must(b, err)
+			n := 1
+			for b.Loop() {
+				n++
+				must(b, operator.CloseLog(b.Context(), fmt.Sprintf("assay.test/%d", n)))
+				must(b, s.Advance(b.Context()))
+			}
+			logs, err := operator.Logs(b.Context())
+			if err != nil || len(logs) != n || logs[n-1].Size < 10_000 {
+				b.Errorf("%d logs, want %d: %+v, %v", len(logs), n, logs, err)
+			}
+		})
+	}
 }
