@@ -2,8 +2,8 @@
 // all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
 //
 // One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results, attestation
-// results (ear) and their keys, heads of streams, logs and their closing, metrics. Private keys are in package keyring. The store keeps all state in
-// one database, and whatever belongs together commits together:
+// results (ear) and their keys, heads of streams, logs and their closing, metrics. Private keys are in package keyring. The
+// store keeps all state in one database, and whatever belongs together commits together:
 //
 //   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
 //   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.

@@ -46,7 +46,7 @@ type shownClass struct {
 
 // shownAct is a hold or an erasure with its place in a log.
 type shownAct struct {
-	Log     string         `json:"log"`
+	Log     string         `json:"log,omitzero"`
 	Entry   int64          `json:"entry"`
 	Time    canon.Time     `json:"time"`
 	Hold    string         `json:"hold,omitzero"`
@@ -128,12 +128,20 @@ func (a *app) retentionShow(ctx context.Context, s *server.Store, output string)
 		fmt.Fprintf(w, "class\t%s\t%s\t%s\n", c.Class, keep, strings.Join(kindsOf(c.Class), " "))
 	}
 	for _, h := range show.Holds {
-		fmt.Fprintf(w, "hold\t%q\t%s\tentry %d of %s: %s: %q\n", h.Hold, h.Time, h.Entry, h.Log, covered(h), h.Reason)
+		fmt.Fprintf(w, "hold\t%q\t%s\t%s: %s: %q\n", h.Hold, h.Time, entryOf(h.Log, h.Entry), covered(h), h.Reason)
 	}
 	for _, e := range show.Erasures {
-		fmt.Fprintf(w, "erased\t%s\t%s\tentry %d of %s: %s: %q\n", e.Class, e.Time, e.Entry, e.Log, covered(e), e.Reason)
+		fmt.Fprintf(w, "erased\t%s\t%s\t%s: %s: %q\n", e.Class, e.Time, entryOf(e.Log, e.Entry), covered(e), e.Reason)
 	}
 	return w.Flush()
+}
+
+// entryOf names an entry. A log without a keyset has no name.
+func entryOf(log string, index int64) string {
+	if log == "" {
+		return fmt.Sprintf("entry %d", index)
+	}
+	return fmt.Sprintf("entry %d of %s", index, log)
 }
 
 // kindsOf lists the kinds of a class by which people know it.
@@ -173,7 +181,7 @@ func (a *app) act(ctx context.Context, d *database, make func(*server.Store) (le
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "entry %d of %s\n", index, l.Origin)
+		fmt.Fprintln(a.stdout, entryOf(l.Origin, index))
 		a.say("%s; a running server publishes the entry, one that is down at its next start", done)
 		return nil
 	})
