@@ -59,6 +59,7 @@ var sideways = map[string]string{
 	"attest/mint -> attest/sevsnp":            "a maker encodes with the layout that the format reads",
 	"attest/mint -> attest/cloud/azure":       "a maker encodes with the layout that the format reads",
 	"attest/mint -> attest/tdx":               "a maker encodes with the layout that the format reads",
+	"server -> audit":                         "who may read an entry may read what it names, and what that is stands in one list",
 	"client/relying -> client":                "a relying party fetches the keys of a server",
 	"client -> attest":                        "/v1 carries challenges, which are words of evidence",
 	"verifier/engine -> verifier":             "it puts the two functions behind a request and a response",

@@ -131,12 +131,14 @@ type Problem struct {
 	RetryAfter time.Duration // wish of the server before the next try; zero: none
 }
 
-// Codes that an agent branches on.
+// Codes that callers branch on.
 const (
 	CodeChallengeUsed    = "challenge-used"    // 409: the challenge was burned by other evidence
 	CodeChallengeExpired = "challenge-expired" // 410: the challenge is too old or not known
 	CodeEvicted          = "evicted"           // 403: the session keys are no longer believed, new ones may try
-	CodeRevoked          = "revoked"           // 401: the credential is no longer good
+	CodeRevoked          = "revoked"           // 401: the credential was revoked
+	CodeExpired          = "expired"           // 401: the credential is too old
+	CodeForeign          = "foreign"           // 401: the credential is not of this server
 )
 
 func (p *Problem) Error() string {

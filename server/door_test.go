@@ -104,7 +104,7 @@ func TestDoor(t *testing.T) {
 	}{
 		{"too large, no credential", bytes.Repeat([]byte(" "), attest.MaxBundle+1), "", 413, "too-large"},
 		{"no credential", good, "", 401, "credential"},
-		{"unknown credential", good, "node_0011223344556677_" + strings.Repeat("A", 43), 401, "credential"},
+		{"credential of another server", good, "node_0011223344556677_" + strings.Repeat("A", 43), 401, client.CodeForeign},
 		{"half of a credential", good, n.credential[:len(n.credential)-1], 401, "credential"},
 		{"admin token", good, l.admin, 403, "forbidden"},
 		{"no bundle", []byte(`{"hello":"world"}`), n.credential, 400, "malformed"},
@@ -176,7 +176,7 @@ func TestOpenChallenges(t *testing.T) {
 func TestJoinToken(t *testing.T) {
 	l := newLab(t, "")
 	token := func() client.Token {
-		issued, err := l.client(l.admin).NewJoinToken(t.Context())
+		issued, err := l.client(l.admin).NewJoinToken(t.Context(), "")
 		must(t, err)
 		tok, err := client.ParseToken(issued.Token)
 		must(t, err)

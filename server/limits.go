@@ -7,6 +7,8 @@ const (
 	MaxJSON         = 64 << 10 // bytes of a JSON request
 	MaxHeader       = 16 << 10 // bytes of a request's header
 	MaxPage         = 256      // rows of one answer
+	MaxScan         = 4096     // entries that one answer is looked for among
+	MaxTokens       = 1000     // good tokens of one tenant
 	MaxVerifyAtOnce = 4        // anonymous appraisals at one time
 	MaxFetchAtOnce  = 8        // submissions that collateral is fetched for at one time
 	MaxActivations  = 16       // activated keys of one node that an appraisal is told of, and clocks
@@ -17,6 +19,8 @@ const (
 	ChallengeLife   = 5 * time.Minute        // from issue to the last instant of submission
 	ActivationLife  = 5 * time.Minute        // from the offer of a secret to the last instant of its return
 	JoinTokenLife   = 24 * time.Hour         // from issue to the last instant of joining
+	MaxTokenLife    = 366 * 24 * time.Hour   // from issue to the last instant of a token that an admin makes
+	UsedInterval    = time.Minute            // for which a use of a token stands for those after it
 	DefaultInterval = time.Second            // between two checkpoints, if there is something new
 	MaxInterval     = 30 * time.Second       // so that a promise of 60 seconds is kept even where one checkpoint fails
 	RequestTimeout  = 30 * time.Second       // one request, its body included

@@ -42,7 +42,7 @@ func (a *app) nodeToken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.NewJoinToken(ctx)
+	t, err := c.NewJoinToken(ctx, "")
 	if err != nil {
 		return err
 	}
