@@ -30,7 +30,7 @@ var floors = map[string]int{
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
 // its own.
-var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "server/keyring/softhsm", "attest/mint", "verifier/internal/runner", "verifier/engine/enginetest", "verifier/collateral/fake"}
+var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "server/keyring/softhsm", "server/oidctest", "attest/mint", "verifier/internal/runner", "verifier/engine/enginetest", "verifier/collateral/fake"}
 
 // sideways lists the imports on one floor that are meant, each with its reason.
 var sideways = map[string]string{
@@ -183,7 +183,9 @@ var directLaws = []struct {
 	{"github.com/miekg/pkcs11", []string{"server/keyring"}, "keys are kept in one place; under the tag pkcs11 alone, since it needs cgo"},
 	{"github.com/sigstore/sigstore/pkg/signature", []string{"server/keyring"}, "keys are kept in one place"},
 	{"github.com/youmark/pkcs8", []string{"server/keyring"}, "it takes lengths as they come: that room looks at them first"},
-	{"github.com/go-jose/go-jose/v4", []string{"server"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
+	{"github.com/coreos/go-oidc/v3/oidc", []string{"server", "cmd/assay"}, "the server judges ID tokens, and a person's command gets them: nobody else logs in"},
+	{"golang.org/x/oauth2", []string{"cmd/assay"}, "a person's command gets ID tokens; the server sees no flow"},
+	{"github.com/go-jose/go-jose/v4", []string{"server", "server/oidctest"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
 	{"github.com/klauspost/compress/zstd", []string{"server"}, "what is signed, hashed or exported never depends on how it is kept"},
 	{"github.com/prometheus/client_golang/prometheus", []string{"server"}, "the agent is small and measured"},
 	{"github.com/google/go-sev-guest/verify", nil, "it links net/http and registers flags: an oracle for tests only"},

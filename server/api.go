@@ -67,6 +67,12 @@ type (
 	tokenInput struct {
 		ID string `path:"token" doc:"id of the token, not the token"`
 	}
+	loginInput struct {
+		Body client.LoginRequest
+	}
+	accessInput struct {
+		Body client.Access
+	}
 	createTokenInput struct {
 		Body client.TokenRequest
 	}
@@ -282,6 +288,20 @@ func (s *Server) adminOperations(api huma.API) {
 }
 
 func (s *Server) tokenOperations(api huma.API) {
+	register(s, api, operation(http.MethodGet, "/v1/logins", "loginIssuers", "Ask with which issuers people may log in (OpenID Connect)", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.LoginIssuers], error) {
+			return answered(s.loginIssuers(ctx))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/logins", "login", "Trade an ID token for a token", http.StatusCreated, MaxJSON),
+		func(ctx context.Context, in *loginInput) (*answer[client.NewToken], error) {
+			return answered(s.login(ctx, in.Body))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/access", "access", "Ask who may log in, and as what", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*answer[client.Access], error) { return answered(s.access(ctx)) })
+	register(s, api, operation(http.MethodPut, "/v1/access", "setAccess", "Say who may log in, and as what", http.StatusNoContent, MaxAccess, schemeAdmin),
+		func(ctx context.Context, in *accessInput) (*empty, error) {
+			return &empty{}, s.setAccess(ctx, callerOf(ctx), in.Body)
+		})
 	register(s, api, operation(http.MethodGet, "/v1/whoami", "whoami", "Ask what is known of one's own token", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, _ *empty) (*answer[client.TokenRecord], error) {
 			return answered(callerOf(ctx).token, nil)

@@ -22,6 +22,8 @@ const (
 	codeMalformed    = "malformed"     // 400: the request is not what the interface says
 	codeCredential   = "credential"    // 401: none came, or one that is damaged
 	codeForbidden    = "forbidden"     // 403: the credential is good and does not allow this
+	codeNoRole       = "no-role"       // 403: a person whom the issuer knows, and who has no role here
+	codeIssuer       = "issuer"        // 503: an issuer of ID tokens does not answer
 	codeToken        = "token"         // 403: the join token is not good
 	codeActivation   = "activation"    // 403: the TPM's key is not activated
 	codeNotFound     = "not-found"     // 404: it is not there, or not for this caller
@@ -52,6 +54,8 @@ var statuses = map[string]struct {
 	client.CodeExpired:          {http.StatusUnauthorized, "the credential is too old"},
 	client.CodeForeign:          {http.StatusUnauthorized, "the credential is not of this server"},
 	codeForbidden:               {http.StatusForbidden, "the credential does not allow this"},
+	codeNoRole:                  {http.StatusForbidden, "no role for this person"},
+	codeIssuer:                  {http.StatusServiceUnavailable, "the issuer does not answer"},
 	codeActivation:              {http.StatusForbidden, "the TPM's key is not activated"},
 	codeToken:                   {http.StatusForbidden, "the join token is not good"},
 	codeNotFound:                {http.StatusNotFound, "not found"},
