@@ -43,6 +43,7 @@ type Issuer struct {
 	Issuer     string       `json:"issuer"`              // its URL, byte for byte as in its ID tokens
 	Client     string       `json:"client"`              // id of the public client that assay is there; the audience of its ID tokens
 	Algorithms []string     `json:"algorithms,omitzero"` // of signatures: some of [Algorithms]; absent: RS256 and ES256
+	Scopes     []string     `json:"scopes,omitzero"`     // that ID tokens are asked for with; absent: openid, email, profile
 	User       string       `json:"user,omitzero"`       // claim that names a person; absent: sub. Of email, email_verified must be true
 	Life       string       `json:"life,omitzero"`       // of the tokens that a login gives, such as 8h; absent: DefaultLogin
 	Device     bool         `json:"device,omitzero"`     // ID tokens without a nonce are taken, as most issuers give them in the device flow
@@ -79,6 +80,14 @@ func (i Issuer) SigningAlgorithms() []string {
 		return []string{"RS256", "ES256"}
 	}
 	return i.Algorithms
+}
+
+// AskedScopes returns the scopes that ID tokens are asked for with.
+func (i Issuer) AskedScopes() []string {
+	if len(i.Scopes) == 0 {
+		return []string{"openid", "email", "profile"}
+	}
+	return i.Scopes
 }
 
 // Check says what is wrong with an access document.
@@ -118,6 +127,9 @@ func (i Issuer) check() error {
 			return fmt.Errorf("algorithm %.40q: want one of %s", a, strings.Join(Algorithms(), ", "))
 		}
 	}
+	if scopes := i.AskedScopes(); !slices.Contains(scopes, "openid") || slices.ContainsFunc(scopes, func(s string) bool { return !isWord(strings.ReplaceAll(s, "/", "")) }) {
+		return fmt.Errorf("scopes %.300q: want words, openid among them", scopes)
+	}
 	if _, err := i.TokenLife(); err != nil {
 		return err
 	}
@@ -156,10 +168,11 @@ func CheckIssuer(text string) error {
 
 // LoginIssuer is what somebody needs who logs in with an issuer.
 type LoginIssuer struct {
-	Name   string `json:"name"`
-	Issuer string `json:"issuer"`
-	Client string `json:"client"`
-	Device bool   `json:"device,omitzero"` // its device flow may be used
+	Name   string   `json:"name"`
+	Issuer string   `json:"issuer"`
+	Client string   `json:"client"`
+	Scopes []string `json:"scopes"`
+	Device bool     `json:"device,omitzero"` // ID tokens of its device flow are taken without a nonce
 }
 
 // LoginIssuers is the answer to GET /v1/logins.

@@ -66,7 +66,7 @@ func (s *Server) loginIssuers(ctx context.Context) (client.LoginIssuers, error) 
 	a, err := s.access(ctx)
 	list := client.LoginIssuers{Issuers: []client.LoginIssuer{}}
 	for _, i := range a.Issuers {
-		list.Issuers = append(list.Issuers, client.LoginIssuer{Name: i.Name, Issuer: i.Issuer, Client: i.Client, Device: i.Device})
+		list.Issuers = append(list.Issuers, client.LoginIssuer{Name: i.Name, Issuer: i.Issuer, Client: i.Client, Scopes: i.AskedScopes(), Device: i.Device})
 	}
 	return list, err
 }

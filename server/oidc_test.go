@@ -76,7 +76,7 @@ func TestLogin(t *testing.T) {
 	l := newLoginLab(t)
 	list, err := l.client("").LoginIssuers(t.Context())
 	must(t, err)
-	if !sameJSON(t, list, client.LoginIssuers{Issuers: []client.LoginIssuer{{Name: "acme", Issuer: l.issuer.URL, Client: oidctest.ClientID}}}) {
+	if !sameJSON(t, list, client.LoginIssuers{Issuers: []client.LoginIssuer{{Name: "acme", Issuer: l.issuer.URL, Client: oidctest.ClientID, Scopes: []string{"openid", "email", "profile"}}}}) {
 		t.Errorf("issuers: %+v", list)
 	}
 	idToken := l.idToken(nil)
@@ -276,6 +276,7 @@ func TestAccess(t *testing.T) {
 		{"plain http", func(a *client.Access) { a.Issuers[0].Issuer = "http://login.acme.example" }, "want https"},
 		{"no URL", func(a *client.Access) { a.Issuers[0].Issuer = "login.acme.example" }, "want https://host"},
 		{"no client", func(a *client.Access) { a.Issuers[0].Client = "" }, "client: want"},
+		{"scopes without openid", func(a *client.Access) { a.Issuers[0].Scopes = []string{"email"} }, "openid among them"},
 		{"none", func(a *client.Access) { a.Issuers[0].Algorithms = []string{"none"} }, `algorithm "none"`},
 		{"a symmetric algorithm", func(a *client.Access) { a.Issuers[0].Algorithms = []string{"HS256"} }, `algorithm "HS256"`},
 		{"too long a life", func(a *client.Access) { a.Issuers[0].Life = "25h" }, "want from 1m to 24h"},

@@ -60,7 +60,7 @@ func (a *app) pullChain(ctx context.Context, from string) (pullChain, error) {
 	if err != nil {
 		return pullChain{}, err
 	}
-	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
+	if own := a.sessionAt(c.Origin()); own != nil {
 		c = own
 	}
 	chain := pullChain{asked: true}

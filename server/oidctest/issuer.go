@@ -88,6 +88,18 @@ func (i *Issuer) ForgetNonces() {
 	i.noNonce = true
 }
 
+// Pending returns the codes of the device flow that nobody has typed yet.
+func (i *Issuer) Pending() (codes []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, d := range i.devices {
+		if d.claims == nil && !d.denied {
+			codes = append(codes, d.userCode)
+		}
+	}
+	return codes
+}
+
 // Rotate makes a new key, and forgets the old one.
 func (i *Issuer) Rotate() {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
