@@ -277,6 +277,20 @@ func TestScope(t *testing.T) {
 			}
 		})
 	}
+	t.Run("results", func(t *testing.T) {
+		credential := auditor("dc-a", client.Scope{From: from})
+		_, err := l.client(credential).Result(t.Context(), late)
+		must(t, err)
+		for _, evidence := range []canon.Digest{early, foreign} {
+			_, err := l.client(credential).Result(t.Context(), evidence)
+			refused(t, err, 404, "not-found")
+		}
+		list, err := l.client(auditor("dc-a", client.Scope{Until: from})).Nodes(t.Context(), "")
+		must(t, err)
+		if len(list.Nodes) != 1 || list.Nodes[0].Evidence != early {
+			t.Errorf("nodes until then: %+v, want the last verdict of the period", list.Nodes)
+		}
+	})
 	t.Run("blobs", func(t *testing.T) {
 		credential := auditor("dc-a", client.Scope{From: from})
 		_, all := read(l.admin)

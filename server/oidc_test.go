@@ -157,7 +157,8 @@ func TestLoginRefuses(t *testing.T) {
 		code, want  string
 	}{
 		{"another key", sign(jose.ES256, stranger), 401, "credential", "not signed by a key of"},
-		{"an algorithm that is not on the list", sign(jose.HS256, []byte("0123456789abcdef0123456789abcdef")), 401, "credential", "with one of ES256"},
+		{"an algorithm that is not on the list", sign(jose.EdDSA, l.issuer.Other()), 401, "credential", "with one of ES256"},
+		{"a symmetric algorithm", sign(jose.HS256, []byte("0123456789abcdef0123456789abcdef")), 401, "credential", "with one of ES256"},
 		{"no signature", none + "." + part[1] + ".", 401, "credential", "not signed"},
 		{"another body", part[0] + "." + strings.Split(l.idToken(map[string]any{"email": "root@acme.example"}), ".")[1] + "." + part[2], 401, "credential", "not signed"},
 		{"rubbish", "rubbish", 401, "credential", "or is no ID token"},
@@ -195,6 +196,12 @@ func TestLoginRefuses(t *testing.T) {
 	}
 	if _, err := l.login(good); err != nil { // twin
 		t.Errorf("the good one: %v", err)
+	}
+	eddsa := sign(jose.EdDSA, l.issuer.Other())
+	l.access.Issuers[0].Algorithms = []string{"ES256", "EdDSA"}
+	l.set()
+	if _, err := l.login(eddsa); err != nil { // twin
+		t.Errorf("an algorithm that is on the list now: %v", err)
 	}
 	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "other", IDToken: good, Secret: loginSecret})
 	refused(t, err, 404, "not-found")

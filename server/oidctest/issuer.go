@@ -6,6 +6,7 @@ package oidctest
 import (
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
@@ -36,6 +37,7 @@ type Issuer struct {
 	person  map[string]any // claims of who sits in front of it; nil: nobody, and nobody is let in
 	noNonce bool           // its device flow knows no nonce, as with most issuers
 	key     *ecdsa.PrivateKey
+	other   ed25519.PrivateKey // shown beside it; signs nothing by itself
 	codes   map[string]attempt // by authorization code
 	devices map[string]*device // by device code
 	asked   map[string]int     // requests, by path
@@ -100,15 +102,26 @@ func (i *Issuer) Pending() (codes []string) {
 	return codes
 }
 
-// Rotate makes a new key, and forgets the old one.
+// Rotate makes new keys, and forgets the old ones.
 func (i *Issuer) Rotate() {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic("oidctest: internal error: " + err.Error())
 	}
+	_, other, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic("oidctest: internal error: " + err.Error())
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.key = key
+	i.key, i.other = key, other
+}
+
+// Other returns the issuer's other key, of another algorithm (EdDSA).
+func (i *Issuer) Other() crypto.PrivateKey {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.other
 }
 
 // Asked returns how often a path was asked for.
@@ -183,7 +196,9 @@ func (i *Issuer) discovery(w http.ResponseWriter, _ *http.Request) {
 func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: keyID(i.key), Algorithm: "ES256", Use: "sig"}}})
+	answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		{Key: i.key.Public(), KeyID: keyID(i.key), Algorithm: "ES256", Use: "sig"}, {Key: i.other.Public(), KeyID: keyID(i.key), Algorithm: "EdDSA", Use: "sig"},
+	}})
 }
 
 func random() string { return rand.Text() }
