@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +143,7 @@ func findErasures(ctx context.Context, logs []*replay) error {
 		if err != nil {
 			return err
 		}
-		slices.Reverse(own) // everyEntry goes backwards
+		slices.SortFunc(own, func(a, b ledger.Act) int { return cmp.Compare(a.Index, b.Index) })
 		inForce := ledger.InForce(acts)
 		acts = append(acts, slices.DeleteFunc(own, func(a ledger.Act) bool { // one that goes on is one hold
 			return a.Act == ledger.ActHold && slices.ContainsFunc(inForce, func(h ledger.Act) bool { return reflect.DeepEqual(h.Erasure, a.Erasure) })

@@ -59,7 +59,7 @@ type Change struct {
 	State    string       `json:"state"`
 	Then     string       `json:"then"`
 	Now      string       `json:"now"`
-	Since    canon.Time   `json:"since,omitzero"` // with what is known now, it would have been another from this instant on
+	Since    canon.Time   `json:"since,omitzero"` // with what is known now, it would have been another from this instant on; absent: no rule says when
 	Why      []Flip       `json:"why"`            // rules that are no longer met
 }
 
@@ -165,7 +165,7 @@ type swap struct {
 }
 
 // swaps returns what is known now instead of an appraisal's collateral.
-func (j *job) swaps(ctx context.Context, c attest.Case, was verifier.Appraisal) (out []swap, err error) {
+func (j *job) swaps(ctx context.Context, was verifier.Appraisal) (out []swap, err error) {
 	place := 0
 	for _, in := range was.Inputs {
 		switch in.Kind {
@@ -197,13 +197,16 @@ func swapped(c attest.Case, at canon.Time, swaps ...swap) attest.Case {
 	return c
 }
 
+// judging judges one piece of evidence at any time, with any swaps of its collateral.
+type judging func(at canon.Time, swaps ...swap) (verifier.Appraisal, bool)
+
 // judgeNow judges an appraisal and its verdicts once more.
 func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisal, was *verifier.Appraisal) error {
 	c, err := j.rebuild(ctx, *was, a)
 	if err != nil {
 		return nil // a fault of its own, told by the replay
 	}
-	swaps, err := j.swaps(ctx, c, *was)
+	swaps, err := j.swaps(ctx, *was)
 	if err != nil {
 		return err
 	}
@@ -213,21 +216,14 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	is, ok := judge(at, swaps...)
 	for range maxNeedRounds { // what is wanted shows as the rest comes to hand
-		added := false
-		for _, n := range is.Needs {
-			l, known := j.knowing.from[published{kind: n.Kind, source: n.Source}]
-			if !known || n.Source == "" || slices.ContainsFunc(swaps, func(s swap) bool { return s.by == l.By }) {
-				continue
-			}
-			item, err := j.known(ctx, l.By)
-			if err != nil {
-				return err
-			}
-			swaps, added = append(swaps, swap{-1, l.By, item}), true
+		more, err := j.supply(ctx, is.Needs, swaps)
+		if err != nil {
+			return err
 		}
-		if !added {
+		if len(more) == 0 {
 			break
 		}
+		swaps = append(swaps, more...)
 		is, ok = judge(at, swaps...)
 	}
 	if !ok {
@@ -246,45 +242,66 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 		case err != nil:
 			return err
 		}
-		then := r.Verdict
-		decide := func(a verifier.Appraisal, at canon.Time) policy.Verdict { return policy.Decide(a.Claims, p, at) }
-		now := decide(is, at)
+		then, now := r.Verdict, policy.Decide(is.Claims, p, at)
 		change := Change{Index: v.index, Evidence: a.evidence, Policy: p.Name(), Then: then.Outcome.String(), Now: now.Outcome.String(), Why: []Flip{}}
 		if j.ev.challenge != nil {
 			change.Node = j.ev.challenge.node
 		}
 		for _, reason := range now.Reasons {
-			if hasReason(then, reason) {
-				continue
+			if !hasReason(then, reason) {
+				change.Why = append(change.Why, flipOf(reason, p, judge, otherRules(*was, then), then.AsOf, at, swaps))
 			}
-			fails := func(at canon.Time, swaps ...swap) bool {
-				again, ok := judge(at, swaps...)
-				return ok && hasReason(decide(again, at), reason)
-			}
-			flip := Flip{Rule: reason.Rule, Claim: reason.Claim, Subject: reason.Subject, Observed: reason.Observed, By: []By{}}
-			if otherRules(*was, then) && fails(then.AsOf) {
-				flip.Rules, flip.Since = true, then.AsOf
-			} else if fails(at) { // also with what was known then
-				flip.Since = since(then.AsOf, at, func(t canon.Time) bool { return fails(t) })
-			} else {
-				for _, s := range swaps {
-					if fails(at, s) {
-						flip.By = append(flip.By, s.by)
-					}
-				}
-				if len(flip.By) == 0 { // only together
-					for _, s := range swaps {
-						flip.By = append(flip.By, s.by)
-					}
-				}
-				flip.Since = since(then.AsOf, at, func(t canon.Time) bool { return fails(t, swaps...) })
-			}
-			change.Why = append(change.Why, flip)
 		}
 		change.conclude(then.Outcome, now.Outcome)
 		j.res.changes = append(j.res.changes, change)
 	}
 	return nil
+}
+
+// supply returns what is known of what an appraisal wanted, and is not among the swaps.
+func (j *job) supply(ctx context.Context, needs []attest.Need, swaps []swap) (more []swap, err error) {
+	for _, n := range needs {
+		l, known := j.knowing.from[published{kind: n.Kind, source: n.Source}]
+		have := func(s swap) bool { return s.by == l.By }
+		if !known || n.Source == "" || slices.ContainsFunc(swaps, have) || slices.ContainsFunc(more, have) {
+			continue
+		}
+		item, err := j.known(ctx, l.By)
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, swap{-1, l.By, item})
+	}
+	return more, nil
+}
+
+// flipOf says why a rule that was met at one time is not met at another: for the rules of this build, which are not those
+// that decided, for time alone, or for some of the swaps.
+func flipOf(reason policy.Reason, p *policy.Policy, judge judging, otherRules bool, then, at canon.Time, swaps []swap) Flip {
+	fails := func(at canon.Time, swaps ...swap) bool {
+		again, ok := judge(at, swaps...)
+		return ok && hasReason(policy.Decide(again.Claims, p, at), reason)
+	}
+	flip := Flip{Rule: reason.Rule, Claim: reason.Claim, Subject: reason.Subject, Observed: reason.Observed, By: []By{}}
+	switch {
+	case otherRules && fails(then):
+		flip.Rules, flip.Since = true, then
+	case fails(at): // also with what was known then
+		flip.Since = since(then, at, func(t canon.Time) bool { return fails(t) })
+	default:
+		for _, s := range swaps {
+			if fails(at, s) {
+				flip.By = append(flip.By, s.by)
+			}
+		}
+		if len(flip.By) == 0 { // only together
+			for _, s := range swaps {
+				flip.By = append(flip.By, s.by)
+			}
+		}
+		flip.Since = since(then, at, func(t canon.Time) bool { return fails(t, swaps...) })
+	}
+	return flip
 }
 
 // hasReason reports whether a verdict fails on a rule for the same claim.
@@ -379,7 +396,11 @@ func (r Rejudged) text(line func(name, format string, args ...any)) {
 	line("now", "as of %s, %s, by the rules of this build", r.AsOf, known)
 	line("now", "of %d verdicts: %d accepts stand, %d lapsed, %d tainted, %d cleared, %d otherwise", r.Verdicts, r.Standing, r.Lapsed, r.Tainted, r.Cleared, r.Otherwise)
 	for _, c := range r.Changes {
-		line(c.State, "entry %d, %s by %s: then %s, now %s, since %s", c.Index, Printable(c.Node), Printable(c.Policy), c.Then, c.Now, c.Since)
+		since := ""
+		if c.Since != 0 {
+			since = ", since " + c.Since.String()
+		}
+		line(c.State, "entry %d, %s by %s: then %s, now %s%s", c.Index, Printable(c.Node), Printable(c.Policy), c.Then, c.Now, since)
 		for _, f := range c.Why {
 			line("", "%s: %s@%s: %s; since %s", f.Rule, f.Claim, f.Subject, Printable(f.Observed), f.Since)
 			if f.Rules {

@@ -115,6 +115,29 @@ func TestLapsedCertificate(t *testing.T) {
 	}
 }
 
+// TestCleared: evidence that was rejected for a certificate that had lapsed is an accept as of a day before. No rule that is
+// no longer met says since when.
+func TestCleared(t *testing.T) {
+	s := newService(t, "honest")
+	p, err := policy.Load("p.yaml", []byte("type: assay/policy/v1\nname: chain\nrequire:\n  - {claim: sevsnp.chain, of: cpu}\n"))
+	s.must(err)
+	s.policy = p
+	s.append(ledger.KindPolicy, ledger.StreamServer, s.putBytes(p.Canonical()))
+	h := newHost("late", sevsnp.PolicySMT)
+	h.platform.Table = amd().VCEKTable(amd().VCEK(amd().Chip("late"), goodTCB, mint.Options{NotAfter: (s.now - 1).Time()}))
+	if v := s.serve(h); v.Outcome == policy.Accept {
+		t.Fatal("accepted after its time")
+	}
+	s.publish()
+	r := replay(t, s.export(), s.trust(), audit.Options{Now: &audit.Now{AsOf: s.now - day}})
+	if r.Outcome != audit.Equal || r.Now.Cleared != 1 || len(r.Now.Changes) != 1 || r.Now.Changes[0].Since != 0 {
+		t.Fatalf("%s", r.Text())
+	}
+	if text := r.Text(); !strings.Contains(text, "late by chain: then reject, now accept\n") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestFourteenMonthsLater: the log replays as it did; as of later, it says what has lapsed, by time alone and since when.
 func TestFourteenMonthsLater(t *testing.T) {
 	s := newService(t, "honest")

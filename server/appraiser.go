@@ -88,11 +88,11 @@ func (s *Server) due(ctx context.Context) ([]canon.Digest, error) {
 	defer rows.Close()
 	var out []canon.Digest
 	for rows.Next() {
-		var b []byte
-		if err := rows.Scan(&b); err != nil {
+		var d canon.Digest
+		if err := rows.Scan(&d); err != nil {
 			return nil, fmt.Errorf("look for submissions: %w", err)
 		}
-		out = append(out, canon.Digest(b))
+		out = append(out, d)
 	}
 	return out, rows.Err()
 }
@@ -116,7 +116,7 @@ type takenEvidence struct {
 
 func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenEvidence, err error) {
 	t.digest = evidence
-	var body []byte
+	var body canon.Digest
 	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT submission.node, submission.received, challenge.body FROM submission JOIN challenge ON challenge.id = submission.challenge
 		WHERE evidence = $1`, evidence[:]).Scan(&t.node, (*int64)(&t.received), &body)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenE
 	if t.data, err = s.store.Blob(ctx, evidence); err != nil {
 		return t, err
 	}
-	document, err := s.store.Blob(ctx, canon.Digest(body))
+	document, err := s.store.Blob(ctx, body)
 	if err != nil {
 		return t, err
 	}

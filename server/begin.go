@@ -78,8 +78,7 @@ func (s *Server) logGiven(ctx context.Context) error {
 		return err
 	}
 	return s.store.Tx(ctx, func(tx *Tx) error {
-		// Of several processes that start at once, one after another compares.
-		if _, err := tx.hold(ctx, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx.SQL); err != nil { // of several processes that start at once, one after another compares
 			return err
 		}
 		for _, item := range s.given.collateral {

@@ -99,7 +99,7 @@ func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, 
 		}
 		evidence := tx.PutBlob(data)
 		commitment, entry, err := tx.Append(ctx, Draft{
-			Kind: ledger.KindEvidence, Stream: ledger.NodeStream(node), Time: now, Body: evidence, Refs: []canon.Digest{canon.Digest(ch.body)},
+			Kind: ledger.KindEvidence, Stream: ledger.NodeStream(node), Time: now, Body: evidence, Refs: []canon.Digest{ch.body},
 		})
 		if err != nil {
 			return err

@@ -435,11 +435,10 @@ func (b *rebuild) foldVerdict(ctx context.Context, e ledger.Entry) error {
 func (b *rebuild) decided(ctx context.Context, result canon.Digest) (evidence, appraisal canon.Digest, outcome string, err error) {
 	text, err := b.old.Blob(ctx, result)
 	if wasErased(err) {
-		var e, a []byte
-		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&e, &a, &outcome); err != nil {
+		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&evidence, &appraisal, &outcome); err != nil {
 			return evidence, appraisal, "", fmt.Errorf("look up what was erased: %w", err)
 		}
-		return canon.Digest(e), canon.Digest(a), outcome, nil
+		return evidence, appraisal, outcome, nil
 	}
 	if err != nil {
 		return evidence, appraisal, "", err

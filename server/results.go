@@ -18,7 +18,7 @@ import (
 // result says what became of evidence. Evidence of another node is not there.
 func (s *Server) result(ctx context.Context, who caller, evidence canon.Digest) (client.Result, error) {
 	var node, state string
-	var appraisal, verdict []byte
+	var appraisal, verdict canon.Digest
 	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT node, state, appraisal, result FROM submission WHERE evidence = $1`, evidence[:]).Scan(&node, &state, &appraisal, &verdict)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && who.use == useNode && who.node != node {
 		return client.Result{}, refuse(codeNotFound, "no such evidence")
@@ -29,7 +29,7 @@ func (s *Server) result(ctx context.Context, who caller, evidence canon.Digest) 
 	r := client.Result{State: state}
 	bodies := []canon.Digest{evidence}
 	if state == client.StateDecided {
-		bodies = append(bodies, canon.Digest(appraisal), canon.Digest(verdict))
+		bodies = append(bodies, appraisal, verdict)
 		if r.Appraisal, err = s.store.Blob(ctx, bodies[1]); err != nil {
 			return client.Result{}, err
 		}

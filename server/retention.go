@@ -153,8 +153,9 @@ func (s *Store) back(ctx context.Context, before int64, visit func(int64, ledger
 	return nil
 }
 
-// Act makes a hold, a release or an erasure, if it is allowed, and returns the place of its entry over all logs. With an erasure go the
-// bodies that it names, and the parts of them that nothing else needs at a later collection.
+// Act makes a hold, a release or an erasure, if it is allowed, and returns the place of its entry over all logs. With an
+// erasure go the bodies that it names, and the parts of them that nothing else needs at a later collection. A body that is a
+// part of a blob that stays does not go: [*RefusedError].
 func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int64, error) {
 	next, err := s.Allowed(ctx, e, now)
 	if err != nil {
@@ -191,9 +192,28 @@ func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int6
 				return fmt.Errorf("erase %s: %w", digest, err)
 			}
 		}
-		return nil
+		return tx.refuseNeeded(ctx, place, e.Digests)
 	})
 	return place, err
+}
+
+// refuseNeeded refuses an erasure after which a blob that stays could not be read: bundles name the parts that they are
+// put together from, and whoever sends one may have put into it what is a body of its own.
+func (tx *Tx) refuseNeeded(ctx context.Context, place int64, digests []canon.Digest) error {
+	var refusals []ledger.Refusal
+	for _, digest := range digests {
+		wholes, err := queryDigests(ctx, tx.SQL, `SELECT whole FROM blob_part WHERE part = $1 ORDER BY whole LIMIT 1`, digest[:])
+		if err != nil {
+			return fmt.Errorf("look for what needs %s: %w", digest, err)
+		}
+		if len(wholes) > 0 {
+			refusals = append(refusals, ledger.Refusal{Index: place, Digest: digest, Why: fmt.Sprintf("the blob %s, which stays, has it as a part", wholes[0])})
+		}
+	}
+	if len(refusals) > 0 {
+		return &RefusedError{refusals}
+	}
+	return nil
 }
 
 // unchanged checks that no entry from a place on bears upon an act that was judged by those before.

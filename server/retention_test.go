@@ -430,8 +430,49 @@ func TestHeldPart(t *testing.T) {
 		}
 		wantBlobs(t, s, chain)
 		act(ledger.ActRelease)
+		s.TestingOnlyStep(func(step string) { // a hold that comes while it is collected
+			if step == "held" {
+				s.TestingOnlyStep(func(string) {})
+				act(ledger.ActHold, canon.Sum(chain))
+			}
+		})
+		if c, err := s.Collect(t.Context(), late); err != nil || c.Blobs != 0 {
+			t.Errorf("%+v (%v), want nothing collected", c, err)
+		}
+		wantBlobs(t, s, chain)
+		act(ledger.ActRelease)
 		if c, err := s.Collect(t.Context(), late); err != nil || c.Blobs != 1 {
 			t.Errorf("%+v (%v), want the chain collected", c, err)
+		}
+	})
+}
+
+// TestEraseNeeded: a body that a bundle has as a part goes with that bundle or not at all.
+func TestEraseNeeded(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		s := openStore(t, url)
+		body := random(1, 900)
+		bundle := bundleOf(t, []byte("one"), body)
+		must(t, s.Tx(t.Context(), func(tx *server.Tx) error {
+			for _, b := range [][]byte{body, bundle} {
+				if _, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindPolicy, Stream: ledger.StreamServer, Time: start, Body: tx.PutBlob(b), Refs: []canon.Digest{}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		erase := func(ds ...canon.Digest) error {
+			_, err := s.Act(t.Context(), ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActErase, Class: ledger.ClassJudgement, Nodes: []string{}, Digests: sortedDigests(ds...), Reason: "r"}, start+3*ledger.KeepJudgement)
+			return err
+		}
+		var refused *server.RefusedError
+		if err := erase(canon.Sum(body)); !errors.As(err, &refused) || !strings.Contains(err.Error(), canon.Sum(bundle).String()+", which stays, has it as a part") {
+			t.Errorf("alone: %v", err)
+		}
+		wantBlobs(t, s, body, bundle)
+		must(t, erase(canon.Sum(body), canon.Sum(bundle)))
+		if h := holdings(t, s); h.Blobs != 1 {
+			t.Errorf("%d blobs are left, want the erasure alone", h.Blobs)
 		}
 	})
 }

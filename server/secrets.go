@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/ledger"
 )
 
 // Uses of a secret. The text of a secret is USE_ID_SECRET: the id is public and finds the row, the secret is 32 random
@@ -111,9 +110,8 @@ func (s *Server) beginAdmin(ctx context.Context) error {
 	made := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		made = false
-		// Of several processes that start at once, one makes a token: the row is there since the first entry.
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
-			return fmt.Errorf("count admin tokens: %w", err)
+		if err := holdServer(ctx, tx.SQL); err != nil { // of several processes that start at once, one makes a token
+			return err
 		}
 		var n int
 		if err := tx.SQL.QueryRowContext(ctx, `SELECT COUNT(*) FROM secret WHERE uses = 'admin'`).Scan(&n); err != nil {

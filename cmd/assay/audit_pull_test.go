@@ -26,18 +26,11 @@ import (
 // growLog appends reference lists to the log that [writeLog] made in a folder, and publishes. as names the keys.
 func growLog(t *testing.T, dir, as string, n int) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := server.OpenStore(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), bytes.NewReader(make([]byte, 1<<20)))
-	must(err)
+	store := openStore(t, dir)
 	defer store.Close()
 	progress, err := store.Progress(t.Context())
-	must(err)
-	must(store.Tx(t.Context(), func(tx *server.Tx) error {
+	must(t, err)
+	must(t, store.Tx(t.Context(), func(tx *server.Tx) error {
 		for i := range n {
 			list, err := canon.Marshal(attest.References{Type: attest.ReferencesType, Name: fmt.Sprintf("list %d of %s", progress.Entries+int64(i), filepath.Base(filepath.Dir(dir)+filepath.Base(dir))), Source: "the test", Values: []attest.Reference{
 				{Format: "sev-snp", Guest: "guest", Measurement: make([]byte, 48)},
@@ -51,16 +44,7 @@ func growLog(t *testing.T, dir, as string, n int) {
 		}
 		return nil
 	}))
-	_, err = store.Integrate(t.Context(), 10_000)
-	must(err)
-	signer, err := ledger.LogSigner("log.example", newTestKey(as+" log").PrivateKey)
-	must(err)
-	log, err := store.Newest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = log.Publish(t.Context(), signer, canon.At(minted), nil)
-	must(err)
+	publishLog(t, store, as)
 }
 
 // logServer shows the log in a folder as a server does, and below /mirror/ as a mirror does.

@@ -89,24 +89,38 @@ func serveKeys(t *testing.T, name string) string {
 	return s.URL
 }
 
+// openStore opens the database of a server's data folder. The caller closes it.
+func openStore(t *testing.T, dir string) *server.Store {
+	t.Helper()
+	store, err := server.OpenStore(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), bytes.NewReader(make([]byte, 1<<20)))
+	must(t, err)
+	return store
+}
+
+// publishLog publishes all that a store has. as names the keys.
+func publishLog(t *testing.T, store *server.Store, as string) {
+	t.Helper()
+	_, err := store.Integrate(t.Context(), 10_000)
+	must(t, err)
+	signer, err := ledger.LogSigner("log.example", newTestKey(as+" log").PrivateKey)
+	must(t, err)
+	log, err := store.Newest(t.Context())
+	must(t, err)
+	_, err = log.Publish(t.Context(), signer, canon.At(minted), nil)
+	must(t, err)
+}
+
 // writeLog makes the database of a log in a server's data folder: a keyset and a policy. It returns a promise that was
 // kept, signed.
 func writeLog(t *testing.T, dir, name string) ledger.Envelope {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := server.OpenStore(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), bytes.NewReader(make([]byte, 1<<10)))
-	must(err)
+	store := openStore(t, dir)
 	defer store.Close()
 	keyset, err := canon.Marshal(sealedKeyset(t, name))
-	must(err)
+	must(t, err)
 	rules, _ := policy.Builtin("genuine")
 	var promise ledger.Promise
-	must(store.Tx(t.Context(), func(tx *server.Tx) error {
+	must(t, store.Tx(t.Context(), func(tx *server.Tx) error {
 		for _, d := range []server.Draft{
 			{Kind: ledger.KindKeyset, Body: tx.PutBlob(keyset)}, {Kind: ledger.KindPolicy, Body: tx.PutBlob(rules.Canonical())},
 		} {
@@ -119,18 +133,9 @@ func writeLog(t *testing.T, dir, name string) ledger.Envelope {
 		}
 		return nil
 	}))
-	_, err = store.Integrate(t.Context(), 100)
-	must(err)
-	signer, err := ledger.LogSigner("log.example", newTestKey(name+" log").PrivateKey)
-	must(err)
-	log, err := store.Newest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = log.Publish(t.Context(), signer, canon.At(minted), nil)
-	must(err)
+	publishLog(t, store, name)
 	env, err := ledger.SealPromise(promise, newTestKey(name+" "+ledger.UsePromise))
-	must(err)
+	must(t, err)
 	return env
 }
 

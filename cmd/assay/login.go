@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 )
 
@@ -88,7 +89,7 @@ func (a *app) contextPath() (string, error) {
 }
 
 // saveContext replaces the file whole, for its owner alone.
-func saveContext(path string, c loginContext) (err error) {
+func saveContext(path string, c loginContext) error {
 	data, err := canon.Marshal(c)
 	if err != nil {
 		return err
@@ -96,20 +97,7 @@ func saveContext(path string, c loginContext) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return files.Replace(path, append(data, '\n'))
 }
 
 // session returns a client of the server that the user logged in to.

@@ -89,8 +89,8 @@ type manifestCase struct {
 	Args    map[string]string
 }
 
-// files reads a manifest's word for one file, several, or none.
-func files(v any) (names []string) {
+// fileNames reads a manifest's word for one file, several, or none.
+func fileNames(v any) (names []string) {
 	switch v := v.(type) {
 	case string:
 		return []string{v}
@@ -124,14 +124,14 @@ func TestManifest(t *testing.T) {
 				if key == "collateral" {
 					flag = "--collateral"
 				}
-				for _, f := range files(c.Files[key]) {
+				for _, f := range fileNames(c.Files[key]) {
 					args = append(args, flag, filepath.Join(dir, f))
 				}
 			}
 			for name, value := range c.Args {
 				args = append(args, "--"+name, value)
 			}
-			for _, f := range files(c.Files["evidence"]) {
+			for _, f := range fileNames(c.Files["evidence"]) {
 				args = append(args, filepath.Join(dir, f))
 			}
 			stdout, stderr, code := command(t, args...)

@@ -42,9 +42,12 @@ var ErrExists = errors.New("already exists")
 var ErrCheck = errors.New("refused by a check of the table")
 
 // ErrUnavailable is returned where the database gives no answer, or has no room to write: it went away, is starting, has
-// too many connections, or its disk is full. Nothing of the transaction was done, unless it was lost in the commit, of
-// which nobody can know: who repeats it has to find out.
+// too many connections, or its disk is full. Nothing of the transaction was done, unless it is [ErrCommit] as well: who
+// repeats it then has to find out.
 var ErrUnavailable = errors.New("the database is not available")
+
+// ErrCommit is returned for a transaction that failed in its commit: whether it was done, nobody knows.
+var ErrCommit = errors.New("commit")
 
 const (
 	maxConnections = 16              // to PostgreSQL
@@ -249,7 +252,7 @@ func (db *DB) once(ctx context.Context, f func(*sql.Tx) error) error {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return fmt.Errorf("%w: %w", ErrCommit, err)
 	}
 	return nil
 }

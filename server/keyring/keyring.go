@@ -32,6 +32,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -151,7 +152,7 @@ type token interface {
 
 // Open returns a ring. Tokens are opened, so that a missing one shows at once; files are read when they are asked for.
 func Open(c Config) (_ *Ring, err error) {
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+	if err := files.Folder(c.Dir); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	r := &Ring{config: c, held: map[string]*Key{}, tokens: map[string]token{}}
@@ -284,7 +285,8 @@ func LoadFile(path string, s Secrets) (*Key, error) {
 	return k, nil
 }
 
-// NewFile writes a new key into a file of any name, under the passphrase if there is one. A file that is there stays.
+// NewFile writes a new key into a file of any name, under the passphrase if there is one. A file that is there stays:
+// fs.ErrExist.
 func NewFile(path string, private crypto.PrivateKey, s Secrets) error {
 	phrase, err := s.passphrase()
 	if err != nil {
@@ -294,7 +296,7 @@ func NewFile(path string, private crypto.PrivateKey, s Secrets) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, text, false)
+	return files.Create(path, text)
 }
 
 // Make makes a key in the place of its use. It is durable when Make returns. Ed25519 in files and for the log, P-256 for
@@ -331,7 +333,11 @@ func (r *Ring) make(use string) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k, NewFile(filepath.Join(r.config.Dir, fileName(use, k.ID())), private, r.config.Secrets)
+	err = NewFile(filepath.Join(r.config.Dir, fileName(use, k.ID())), private, r.config.Secrets)
+	if errors.Is(err, fs.ErrExist) {
+		err = nil // its name says that it is this key
+	}
+	return k, err
 }
 
 // Forget removes the file of a key that signs no more. A key in a token stays there: to delete it is for who runs the
@@ -414,7 +420,7 @@ func rewrite(paths []string, s Secrets, phrase *secret) (done []string, err erro
 		}
 		text, err := encode(private, phrase)
 		if err == nil {
-			err = writeFile(path, text, true)
+			err = files.Replace(path, text)
 		}
 		if err != nil {
 			return done, fmt.Errorf("keys: %s: %w", path, err)
