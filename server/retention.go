@@ -101,8 +101,8 @@ func (s *Store) At(ctx context.Context, place int64) (Log, int64, error) {
 	return Log{}, 0, err
 }
 
-// Allowed judges an act as if it were the next entry of the open log, and returns the place that it would have. One that is not
-// allowed: [*RefusedError]. For an erasure it reads every entry of the log.
+// Allowed judges an act as if it were the next entry of the open log, and returns the place that it would have. One that is
+// not allowed: [*RefusedError]. For an erasure it reads every entry of the log.
 func (s *Store) Allowed(ctx context.Context, e ledger.Erasure, now canon.Time) (next int64, err error) {
 	if err := e.Validate(); err != nil {
 		return 0, err
