@@ -24,7 +24,7 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.appraiseDue(ctx); err != nil && ctx.Err() == nil {
-			s.alarm("appraising failed", "error", err)
+			s.failed("appraising failed", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -65,7 +65,7 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.Is(err, ErrNotHeld), errors.Is(err, sqldb.ErrUnavailable):
+			case errors.Is(err, ErrNotHeld), sqldb.Unavailable(err):
 				return err
 			case errors.Is(err, sqldb.ErrExists):
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.

@@ -336,7 +336,7 @@ func TestRebuildOnAFolder(t *testing.T) {
 	must(t, s.MoveBlobs(t.Context(), filepath.Join(dir, "blobs"), func(int64) {}))
 	putBlobs(t, s, []byte("kept"), []byte{})
 	must(t, s.Close())
-	_, err := server.Rebuild(t.Context(), from, to, newSource(1))
+	_, err := server.Rebuild(t.Context(), from, to, newSource(1), nil)
 	must(t, err)
 	wantBlobs(t, openStore(t, to), []byte("kept"), []byte{})
 }

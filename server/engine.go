@@ -36,6 +36,7 @@ func (s *Server) openEngine(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
+	s.log.Info("compiling and trying the engine module, which takes a while", "file", s.settings.Engine)
 	m := engineModule{digest: canon.Sum(data), data: data}
 	r := module.NewRunner(module.Limits{})
 	defer r.Close()

@@ -83,7 +83,7 @@ func TestKeys(t *testing.T) {
 		}
 		t.Run(use+" lost", func(t *testing.T) {
 			swap(t, l.keyFile(use), nil)
-			wantErr(t, l.opened(), use+" key "+keys.Standing(use, keys.Made)[0].ID().Short()+": its private half is not here")
+			wantErr(t, l.opened(), use+" key "+keys.Standing(use, keys.Made)[0].ID().Short()+": its private half is not here, in no file of the key folder and no token that was named; ")
 		})
 	}
 	t.Run("another key in its file", func(t *testing.T) {

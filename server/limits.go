@@ -29,6 +29,7 @@ const (
 	RetryAppraisal  = 10 * time.Second       // after an appraisal that could not be stored
 	WitnessTimeout  = 5 * time.Second        // one round of asking witnesses
 	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
+	WitnessSilence  = time.Minute            // after which a witness that does not cosign is told of: longer than CheckpointLife
 	CheckpointLife  = 30 * time.Second       // after which witnesses cosign a checkpoint once more, though nothing is new
 	StallGrace      = 15 * time.Minute       // for which published verdicts stand while nothing can be published
 	MaxLease        = 15 * time.Second       // for which a role stays with a process that no longer renews it, and others wait

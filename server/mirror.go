@@ -24,7 +24,8 @@ import (
 // first finds the tiles. Narrower forms of a tile go once the complete one is there, which readers then ask for instead
 // (tlog-tiles, "Partial Tiles"). Whoever dies on the way leaves a whole older log, which the next one goes on with.
 //
-// One process writes a folder. It needs no role: each process may have a mirror of its own.
+// One process writes a folder at a time. It needs no role: each process may have a mirror of its own, and those that are
+// given the same folder take over from one that died.
 type Mirror struct {
 	dir    string
 	folder *os.File // locked while the mirror is open
@@ -36,6 +37,9 @@ const (
 	mirrorUnfinished = ".unfinished-"   // begins the name of a file that is not in its place yet
 )
 
+// errMirrorHeld is returned for a folder that somebody else has open.
+var errMirrorHeld = errors.New("another process writes it")
+
 // OpenMirror opens a folder, and makes it if need be. A folder that another process has open is refused.
 func OpenMirror(dir string) (_ *Mirror, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -46,7 +50,10 @@ func OpenMirror(dir string) (_ *Mirror, err error) {
 		return nil, fmt.Errorf("mirror: %w", err)
 	}
 	if err := syscall.Flock(int(m.folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("mirror: %s: another process writes it: %w", dir, err), m.Close())
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = errMirrorHeld
+		}
+		return nil, errors.Join(fmt.Errorf("mirror: %s: %w", dir, err), m.Close())
 	}
 	left, err := filepath.Glob(filepath.Join(dir, mirrorUnfinished+"*"))
 	later, err2 := filepath.Glob(filepath.Join(dir, "*", mirrorUnfinished+"*"))

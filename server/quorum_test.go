@@ -300,6 +300,53 @@ func TestT13QuorumAndClocks(t *testing.T) {
 	try(slack+1, "w0 cosigned at 2026-02-01T13:01:01Z, which is not from")
 }
 
+// TestSilentWitness: a witness that no longer cosigns is told of once, though the others are a quorum, and so is that it
+// does again; a scrape says since when.
+func TestSilentWitness(t *testing.T) {
+	for name, fault := range map[string]func(w *switched, on bool){
+		"down":        func(w *switched, on bool) { w.down.Store(on) },
+		"wrong clock": func(w *switched, on bool) { w.ahead.Store(map[bool]int64{true: int64(ledger.ClockSlack) + 1}[on]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWitnessed(t, "", 2, 3)
+			w.advance()
+			told := func(words string) int { return strings.Count(w.log.String(), words+"\" witness=w2") }
+			fault(w.who[2], true)
+			for range 5 {
+				w.append()
+				w.advance()
+				w.clock.advance(server.WitnessSilence / 4)
+			}
+			if told("a witness does not cosign") != 0 {
+				t.Errorf("told too early: %s", w.log)
+			}
+			for range 3 {
+				w.append()
+				w.advance()
+				w.clock.advance(time.Second)
+			}
+			if told("a witness does not cosign") != 1 || !strings.Contains(w.log.String(), "for=1m15s") {
+				t.Errorf("want it told once: %s", w.log)
+			}
+			if got := w.scrape().value("assay_witness_age_seconds", "witness=w2"); got != 78 {
+				t.Errorf("age of w2: %v s, want 78", got)
+			}
+			if got := w.scrape().value("assay_witness_age_seconds", "witness=w0"); got != 1 {
+				t.Errorf("age of w0: %v s, want 1", got)
+			}
+			w.clock.advance(time.Duration(ledger.ClockSlack) * time.Second)
+			fault(w.who[2], false)
+			for range 2 {
+				w.append()
+				w.advance()
+			}
+			if told("a witness cosigns again") != 1 {
+				t.Errorf("want it told once that it cosigns again: %s", w.log)
+			}
+		})
+	}
+}
+
 // A verdict that no cosigned checkpoint holds starts nothing; one that was published stands for StallGrace of a stall.
 func TestStallGrace(t *testing.T) {
 	w := newWitnessed(t, "", 2, 3)

@@ -552,7 +552,7 @@ func TestRebuildErased(t *testing.T) {
 		x.advance()
 		want := dump(t, url)
 		for kind, to := range databases(t) {
-			_, err := server.Rebuild(t.Context(), url, to, rand.Reader)
+			_, err := server.Rebuild(t.Context(), url, to, rand.Reader, nil)
 			must(t, err)
 			got := dump(t, to)
 			delete(got, "blob_folder") // the path is relative no more
@@ -591,4 +591,48 @@ func TestPutAgain(t *testing.T) {
 		putBlobs(t, x.store, x.sent)
 		wantBlobs(t, x.store, x.sent)
 	})
+}
+
+// TestDue: what may be erased is found behind as much that is held as one erasure takes, and is allowed.
+func TestDue(t *testing.T) {
+	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "assay.db"))
+	now := start + ledger.KeepJudgement
+	body := func(i int) []byte { return fmt.Appendf(nil, "evidence %d", i) }
+	must(t, s.Tx(t.Context(), func(tx *server.Tx) error {
+		for i := range ledger.MaxErased + 2 {
+			at, node := start, "held"
+			if i >= ledger.MaxErased {
+				at, node = start+canon.Time(i-ledger.MaxErased), "free" // the last one is kept a second longer
+			}
+			if _, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindEvidence, Stream: ledger.NodeStream(node), Time: at, Body: tx.PutBlob(body(i)), Refs: []canon.Digest{}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	act := func(e ledger.Erasure) {
+		t.Helper()
+		e.Type, e.Reason = ledger.ErasureType, "test"
+		e.Nodes, e.Digests = append([]string{}, e.Nodes...), append([]canon.Digest{}, sortedDigests(e.Digests...)...)
+		_, err := s.Act(t.Context(), e, now)
+		must(t, err)
+	}
+	act(ledger.Erasure{Act: ledger.ActHold, Hold: "case", Nodes: []string{"held"}})
+	due, err := s.Due(t.Context(), ledger.ClassJudgement, now)
+	if want := []canon.Digest{canon.Sum(body(ledger.MaxErased))}; err != nil || !slices.Equal(due, want) {
+		t.Errorf("under a hold: %d due, %v, want that of the other node", len(due), err)
+	}
+	act(ledger.Erasure{Act: ledger.ActErase, Class: ledger.ClassJudgement, Digests: due})
+	if due, err := s.Due(t.Context(), ledger.ClassJudgement, now); err != nil || len(due) != 0 {
+		t.Errorf("when that is erased: %d due, %v, want none", len(due), err)
+	}
+	act(ledger.Erasure{Act: ledger.ActRelease, Hold: "case"})
+	due, err = s.Due(t.Context(), ledger.ClassJudgement, now+1)
+	if err != nil || len(due) != ledger.MaxErased {
+		t.Errorf("after the hold: %d due, %v, want %d", len(due), err, ledger.MaxErased)
+	}
+	act(ledger.Erasure{Act: ledger.ActErase, Class: ledger.ClassJudgement, Digests: due})
+	if due, err := s.Due(t.Context(), ledger.ClassJudgement, now+1); err != nil || len(due) != 1 {
+		t.Errorf("at last: %d due, %v, want 1", len(due), err)
+	}
 }

@@ -25,7 +25,8 @@ func lacksQuorum(err error) bool {
 	return errors.As(err, &missing)
 }
 
-// noteStall notes how publishing went. That a quorum lacks is an alarm once, not at each try.
+// noteStall notes how publishing went. That a quorum lacks is an alarm once, not at each try; that a witness does is told
+// once, too.
 func (s *Server) noteStall(err error) {
 	stall := lacksQuorum(err)
 	was := s.stall.Swap(stall)
@@ -37,6 +38,16 @@ func (s *Server) noteStall(err error) {
 	case was:
 		s.log.Info("the quorum of witnesses is there again")
 	}
+	if s.witnesses == nil {
+		return
+	}
+	s.witnesses.changed(func(name string, fault error, since time.Duration) {
+		if fault == nil {
+			s.log.Info("a witness cosigns again", "witness", name)
+			return
+		}
+		s.log.Warn("a witness does not cosign", "witness", name, "for", since, "error", fault)
+	})
 }
 
 // backlog is what no checkpoint covers yet.

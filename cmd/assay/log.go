@@ -117,6 +117,8 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	case errors.Is(err, ledger.ErrFork):
 		fmt.Fprintf(a.stdout, "fork         %v\nnotes        %s\n", err, filepath.Join(state, "checkpoint.{believed,refused}"))
 		return outcome(exitReject)
+	case keys.strange != nil:
+		return errors.Join(keys.strange, err)
 	case errors.As(err, &missing):
 		fmt.Fprintf(a.stdout, "undecided    %v\n", err)
 		return outcome(exitUndecided)
@@ -174,6 +176,7 @@ type believedKeys struct {
 	logs    []string       // verifier keys, of which one has to have signed
 	signers ledger.Signers // of promises; nil: none are known
 	src     ledger.Source  // the log
+	strange error          // the server shows keys that have nothing to do with these
 }
 
 // keys returns the key of the command line, or the keys that a trust file leads to: those that took their place since, if
@@ -201,11 +204,12 @@ func (l *logCheckArgs) keys(chain pullChain) (believedKeys, error) {
 	switch {
 	case chain.keys.Has(t.Keyset):
 		k.logs, k.signers, k.origins = current.LogVKeys(current.Made), chain.keys, chain.keys.Origins()
+		return k, nil
 	case chain.asked:
-		return k, fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
-	default:
-		k.logs = t.Keyset.LogVKeys(t.Keyset.Made)
+		// The file's own keys still tell whether the log that they signed goes on, which is what a log begun anew breaks.
+		k.strange = fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
 	}
+	k.logs = t.Keyset.LogVKeys(t.Keyset.Made)
 	return k, nil
 }
 

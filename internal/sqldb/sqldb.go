@@ -6,7 +6,7 @@
 //
 // One SQL text serves both: placeholders $1, $2; types BIGINT, TEXT, BYTEA; ON CONFLICT and RETURNING. What differs is
 // here: [DB.ForUpdate], [DB.Now], the collation of a migration, and the errors, which [DB.Tx] maps to [ErrExists],
-// [ErrCheck] and [ErrUnavailable].
+// [ErrCheck] and [ErrUnavailable]. Of a query outside a transaction, [Unavailable] tells.
 // Avoid || on byte strings, which SQLite turns into text, and instants as anything but BIGINT.
 //
 // A committed transaction survives the death of the process and of the machine: SQLite runs in WAL mode with
@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -49,6 +50,9 @@ var ErrUnavailable = errors.New("the database is not available")
 // ErrCommit is returned for a transaction that failed in its commit: whether it was done, nobody knows.
 var ErrCommit = errors.New("commit")
 
+// Unavailable reports whether an error of [DB.Tx] or of a query of [DB.Reader] is what [ErrUnavailable] says.
+func Unavailable(err error) bool { return errors.Is(err, ErrUnavailable) || unavailable(err) }
+
 const (
 	maxConnections = 16              // to PostgreSQL
 	cacheKiB       = 64 << 10        // of the writing connection to a SQLite file
@@ -75,7 +79,11 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(db.write.PingContext(ctx), db.read.PingContext(ctx)); err != nil {
+	err = db.write.PingContext(ctx)
+	if db.read != db.write {
+		err = errors.Join(err, db.read.PingContext(ctx))
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
 	}
 	return db, nil
@@ -120,6 +128,14 @@ func open(databaseURL string) (*DB, error) {
 		}
 		if name := "idle_in_transaction_session_timeout"; config.RuntimeParams[name] == "" {
 			config.RuntimeParams[name] = maxIdle
+		}
+		dial := config.DialFunc
+		config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			if errors.Is(err, fs.ErrNotExist) { // a socket that is not there: callers take that error for a row that is not there
+				err = errors.New(err.Error())
+			}
+			return conn, err
 		}
 		both := stdlib.OpenDB(*config)
 		both.SetMaxOpenConns(maxConnections)
@@ -306,6 +322,7 @@ func unavailable(err error) bool {
 	var refused *pgconn.ConnectError
 	var network net.Error
 	return errors.As(err, &refused) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		pgconn.SafeToRetry(err) || // a connection that was lost before the request was sent on it
 		errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 

@@ -244,6 +244,12 @@ func TestUnavailable(t *testing.T) {
 		if err := db.Tx(t.Context(), exec(t.Context(), insert, "down", nil)); !errors.Is(err, sqldb.ErrUnavailable) {
 			t.Errorf("while it is down: %v, want %v", err, sqldb.ErrUnavailable)
 		}
+		for range 20 { // as many connections as there may be: some are open that the crash ended, then none is
+			var n int
+			if err := db.Reader().QueryRow(`SELECT count(*) FROM account`).Scan(&n); !sqldb.Unavailable(err) || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a query while it is down: %v, want that the database is not available, and no file that does not exist", err)
+			}
+		}
 		check(t, db, failed, func() { s.Start(t) })
 	})
 	t.Run("sqlite is full", func(t *testing.T) {
@@ -261,7 +267,7 @@ func TestUnavailable(t *testing.T) {
 	t.Run("a fault of the query is none of the database", func(t *testing.T) {
 		onBoth(t, func(t *testing.T, url string) {
 			db := open(t, url, fstest.MapFS{"0001_account.sql": first})
-			if err := db.Tx(t.Context(), exec(t.Context(), `INSERT INTO nowhere VALUES (1)`)); err == nil || errors.Is(err, sqldb.ErrUnavailable) {
+			if err := db.Tx(t.Context(), exec(t.Context(), `INSERT INTO nowhere VALUES (1)`)); err == nil || sqldb.Unavailable(err) {
 				t.Errorf("%v, want another error than %v", err, sqldb.ErrUnavailable)
 			}
 		})

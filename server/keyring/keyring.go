@@ -43,7 +43,7 @@ const UseEAR = "ear"
 func Uses() []string { return []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise, UseEAR} }
 
 // ErrNotHeld means that the private half of a key is in none of the places that the ring knows.
-var ErrNotHeld = errors.New("its private half is not here")
+var ErrNotHeld = errors.New("its private half is not here, in no file of the key folder and no token that was named")
 
 // Key signs with one private key through sigstore's signature package, so that a key in a file, a token or a cloud is the
 // same here: Ed25519 over the message, ECDSA over its SHA-256 in ASN.1 form. It is a [ledger.Signer]. It may be used by
