@@ -76,6 +76,30 @@ func TestAgentGoesOnInTheNextLog(t *testing.T) {
 	}
 }
 
+// TestOlderCheckpointOfAClosedLog: an older checkpoint of a log that was closed is no reason to accuse it.
+func TestOlderCheckpointOfAClosedLog(t *testing.T) {
+	w := start(t)
+	c, err := client.New(client.Config{URL: w.server.URL})
+	must(t, err)
+	early, err := c.Mirror().Checkpoint(t.Context())
+	must(t, err)
+	w.mustRound()
+	w.server.Close("second.test/log")
+	w.mustRound()
+	w.server.Change(func() { w.server.Show = map[string]string{"/log/checkpoint": string(early)} })
+	w.advance(3 * time.Minute)
+	w.mustRound()
+	if s := w.remembered(); len(s.Held) != 2 || s.Kept != 1 || !strings.Contains(w.log.String(), "its checkpoint is of size 1, and it ended with size") {
+		t.Errorf("%+v\n%s", s, w.log.String())
+	}
+	w.server.Change(func() { w.server.Show = nil })
+	w.mustRound()
+	if s := w.remembered(); s.Kept != 2 {
+		t.Errorf("%+v", s)
+	}
+	w.wantFault("", false, false)
+}
+
 // TestAgentRefusesAnotherLog: without keysets that lead there from what it pinned, another log is another log.
 func TestAgentRefusesAnotherLog(t *testing.T) {
 	w := start(t)

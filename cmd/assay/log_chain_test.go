@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-network/assay/agent/fakeserver"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/ledger"
 )
 
 // TestChainOfLogs: an operator closes a log while the server runs, and what a renter and an auditor then see: they go on,
@@ -110,5 +112,37 @@ func TestChainOfLogs(t *testing.T) {
 	}
 	if code := s.stop(); code != exitAccept {
 		t.Errorf("serve ended with %d", code)
+	}
+}
+
+// TestClosedLogIsWhole: a log that was closed is taken as the keyset of the next one says that it ended, and not before.
+func TestClosedLogIsWhole(t *testing.T) {
+	s := fakeserver.Start(t, func() time.Time { return minted })
+	c, err := client.New(client.Config{URL: s.URL})
+	must(t, err)
+	note, err := c.Mirror().Checkpoint(t.Context())
+	must(t, err)
+	early, err := ledger.ReadCheckpoint(note)
+	must(t, err)
+	s.Close("second.test/log")
+	if note, err = c.Mirror().Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	final, err := ledger.ReadCheckpoint(note)
+	must(t, err)
+	chain, err := (&app{getenv: func(string) string { return "" }}).pullChain(t.Context(), s.URL)
+	must(t, err)
+	if err := chain.ended(final); err != nil {
+		t.Errorf("at its end: %v", err)
+	}
+	if err := chain.ended(early); err == nil || !strings.Contains(err.Error(), `the log "assay.test/log" is here with size 1`) {
+		t.Errorf("before its end: %v", err)
+	}
+	newest, err := chain.logs[1].src.Checkpoint(t.Context())
+	must(t, err)
+	open, err := ledger.ReadCheckpoint(newest)
+	must(t, err)
+	if err := chain.ended(open); err != nil {
+		t.Errorf("one that goes on: %v", err)
 	}
 }
