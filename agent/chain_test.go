@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-network/assay/agent"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -73,6 +74,41 @@ func TestAgentGoesOnInTheNextLog(t *testing.T) {
 				t.Errorf("pinned %q, %v", node.Keyset.Origin, err)
 			}
 		})
+	}
+}
+
+// TestWitnessPolicyOfTheNextLog: a node whose operator's witness policy names logs goes on in none that it does not name,
+// and stays what it was until it does.
+func TestWitnessPolicyOfTheNextLog(t *testing.T) {
+	k, witness := newWitnessKey(t)
+	for _, knows := range []bool{false, true} {
+		w := startWith(t, func(w *world) {
+			w.server.Cosign = func(c ledger.Checkpoint) string {
+				line, err := ledger.Cosign(c, witnessName, k, canon.At(w.clock()))
+				must(t, err)
+				return line
+			}
+			c, err := client.New(client.Config{URL: w.server.URL})
+			must(t, err)
+			keys, err := c.Keys(t.Context())
+			must(t, err)
+			for _, origin := range []string{"assay.test/log", "second.test/log"}[:map[bool]int{false: 1, true: 2}[knows]] {
+				vkey, err := keys.Current().Of(ledger.UseLog)[0].LogVKey(origin)
+				must(t, err)
+				w.witnesses += "log " + vkey + "\n"
+			}
+			w.witnesses += "witness w " + witness + "\nquorum w\n"
+		})
+		w.mustRound()
+		w.server.Close("second.test/log")
+		err := w.round()
+		if knows != (err == nil) || err != nil && !strings.Contains(err.Error(), "witness policy: not for the log with the key second.test/log+") {
+			t.Errorf("knows the next log: %v: %v", knows, err)
+		}
+		w.join() // a restart
+		if node, err := agent.OpenStore(w.dir).Node(); err != nil || (node.Keyset.Origin == "second.test/log") != knows {
+			t.Errorf("pinned %q, %v", node.Keyset.Origin, err)
+		}
 	}
 }
 
