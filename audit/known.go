@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type Rejudged struct {
 	Tainted   int64          `json:"tainted"`  // accepts that something speaks against which was not known then
 	Cleared   int64          `json:"cleared"`  // accepts now, that were none
 	Otherwise int64          `json:"otherwise"`
-	Changes   []Change       `json:"changes"` // the first MaxChanges of them, in log order
+	Changes   []Change       `json:"changes"` // of each state the first MaxChanges, in log order
 }
 
 // States of a verdict that was judged once more.
@@ -356,19 +357,22 @@ func (c *Change) conclude(then, now policy.Outcome) {
 // count adds a verdict that was judged once more.
 func (r *Rejudged) count(c Change) {
 	r.Verdicts++
+	// Of three states all are changes, so that as many are listed as are counted, up to the limit.
+	others := int64(len(r.Changes)) - min(r.Lapsed, MaxChanges) - min(r.Tainted, MaxChanges) - min(r.Cleared, MaxChanges)
+	state := &others
 	switch c.State {
 	case StateStanding:
 		r.Standing++
 	case StateLapsed:
-		r.Lapsed++
+		state = &r.Lapsed
 	case StateTainted:
-		r.Tainted++
+		state = &r.Tainted
 	case StateCleared:
-		r.Cleared++
+		state = &r.Cleared
 	default:
 		r.Otherwise++
 	}
-	if (c.Then != c.Now || len(c.Why) > 0) && len(r.Changes) < MaxChanges {
+	if *state++; (c.Then != c.Now || len(c.Why) > 0) && *state <= MaxChanges {
 		r.Changes = append(r.Changes, c)
 	}
 }
@@ -381,7 +385,11 @@ func (r *Rejudged) merge(o Rejudged) {
 	r.Tainted += o.Tainted
 	r.Cleared += o.Cleared
 	r.Otherwise += o.Otherwise
-	r.Changes = append(r.Changes, o.Changes[:min(len(o.Changes), MaxChanges-len(r.Changes))]...)
+	listed := map[string]int{}
+	r.Changes = slices.DeleteFunc(append(r.Changes, o.Changes...), func(c Change) bool {
+		listed[c.State]++
+		return listed[c.State] > MaxChanges
+	})
 }
 
 // text renders what judging once more has shown.
@@ -395,12 +403,20 @@ func (r Rejudged) text(line func(name, format string, args ...any)) {
 	}
 	line("now", "as of %s, %s, by the rules of this build", r.AsOf, known)
 	line("now", "of %d verdicts: %d accepts stand, %d lapsed, %d tainted, %d cleared, %d otherwise", r.Verdicts, r.Standing, r.Lapsed, r.Tainted, r.Cleared, r.Otherwise)
-	for _, c := range r.Changes {
-		since := ""
-		if c.Since != 0 {
-			since = ", since " + c.Since.String()
+	ordered := slices.Clone(r.Changes)
+	rank := map[string]int{StateTainted: -1} // what somebody has to act on comes first
+	slices.SortStableFunc(ordered, func(a, b Change) int { return cmp.Compare(rank[a.State], rank[b.State]) })
+	listed := map[string]int64{}
+	for _, c := range ordered {
+		listed[c.State]++
+		words := fmt.Sprintf("then %s, now %s", c.Then, c.Now)
+		if c.Then == c.Now {
+			words = fmt.Sprintf("%s, and now for other reasons too", c.Then)
 		}
-		line(c.State, "entry %d, %s by %s: then %s, now %s%s", c.Index, Printable(c.Node), Printable(c.Policy), c.Then, c.Now, since)
+		if c.Since != 0 {
+			words += fmt.Sprintf(", since %s", c.Since)
+		}
+		line(c.State, "entry %d, %s by %s: %s", c.Index, Printable(c.Node), Printable(c.Policy), words)
 		for _, f := range c.Why {
 			line("", "%s: %s@%s: %s; since %s", f.Rule, f.Claim, f.Subject, Printable(f.Observed), f.Since)
 			if f.Rules {
@@ -410,6 +426,17 @@ func (r Rejudged) text(line func(name, format string, args ...any)) {
 				line("", "  by %s %s of %s, known %s", b.Kind, b.Digest.Short(), Printable(b.Source), b.Known)
 			}
 		}
+	}
+	for _, s := range []struct {
+		state string
+		count int64
+	}{{StateTainted, r.Tainted}, {StateLapsed, r.Lapsed}, {StateCleared, r.Cleared}} {
+		if n := s.count - listed[s.state]; n > 0 {
+			line(s.state, "and %d more, which are not listed", n)
+		}
+	}
+	if listed[StateOtherwise] == MaxChanges {
+		line(StateOtherwise, "those of later entries are not listed")
 	}
 }
 

@@ -47,6 +47,9 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 		if err != nil || len(due) == 0 {
 			return err
 		}
+		if err := s.headsFirst(ctx); err != nil { // what is given and fetched is logged
+			return err
+		}
 		if err := s.enterLog(ctx); err != nil {
 			return err
 		}
@@ -60,6 +63,9 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 					return err
 				}
 				continue
+			}
+			if err := s.headsFirst(ctx); err != nil {
+				return err
 			}
 			err := s.decide(ctx, evidence, got[evidence])
 			switch {
@@ -197,6 +203,9 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 		return j, err
 	}
 	c.Expect.Challenge = &t.challenge
+	if c.Expect.Cosigned, err = s.cosigned(ctx, t.challenge.Checkpoint, now); err != nil {
+		return j, err
+	}
 	enrolled, err := s.devices(ctx, `node = $1`, t.node)
 	if err != nil {
 		return j, err

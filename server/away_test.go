@@ -15,12 +15,18 @@ func TestDatabaseAway(t *testing.T) {
 	pg := pgtest.NewServer(t)
 	l := newLab(t, pg.URL())
 	n := l.join("one")
+	sent := n.evidence(n.challenge())
+	promised := n.submit(sent)
 	data := n.evidence(n.challenge())
 	requests := []struct {
 		method, path, contentType string
 		body                      []byte
 		want                      int
 	}{
+		{http.MethodGet, "/v1/checkpoints?around=0", "", nil, http.StatusOK},
+		{http.MethodGet, "/log/tile/0/000.p/1", "", nil, http.StatusOK},
+		{http.MethodGet, "/v1/results/" + strings.Repeat("0", 64), "", nil, http.StatusNotFound},
+		{http.MethodGet, "/v1/results/xyz", "", nil, http.StatusBadRequest}, // once its caller is known
 		{http.MethodGet, "/v1/health", "", nil, http.StatusOK},
 		{http.MethodGet, "/log/checkpoint", "", nil, http.StatusOK},
 		{http.MethodGet, "/v1/keys", "", nil, http.StatusOK},
@@ -49,6 +55,9 @@ func TestDatabaseAway(t *testing.T) {
 	pg.Start(t)
 	l.advance()
 	told(`msg="the database is available again"`, 1)
+	if again := n.submit(sent); !sameJSON(t, again, promised) {
+		t.Errorf("promise %s, want that of before: %s", again.Promise.Payload, promised.Promise.Payload)
+	}
 	for _, r := range requests {
 		if resp, body := l.send(r.method, r.path, n.credential, r.contentType, r.body); resp.StatusCode != r.want {
 			t.Errorf("%s %s when it is back: %d %q, want %d", r.method, r.path, resp.StatusCode, body, r.want)

@@ -13,7 +13,7 @@ import (
 // begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
 // then policy, reference values, collateral and the module of the rules.
 func (s *Server) begin(ctx context.Context) error {
-	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil { // before anything is logged after a long rest
+	if err := s.headsFirst(ctx); err != nil {
 		return err
 	}
 	name := s.settings.LogName

@@ -35,6 +35,7 @@ const (
 	MaxLease        = 15 * time.Second       // for which a role stays with a process that no longer renews it, and others wait
 	minLease        = time.Second            // and at least
 	MaxBehind       = time.Minute            // that a clock may be behind what the log says already, which then counts
+	HeadsCheck      = time.Minute            // for which a process takes it that no heads entry is overdue
 	retryDatabase   = 2 * time.Second        // wish of a server whose database is away
 	retryClosing    = 2 * time.Second        // wish of a server whose log is being closed
 	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired

@@ -214,6 +214,9 @@ func (s *Store) back(ctx context.Context, before int64, visit func(int64, ledger
 // erasure go the bodies that it names, and the parts of them that nothing else needs at a later collection. A body that is a
 // part of a blob that stays does not go: [*RefusedError].
 func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int64, error) {
+	if _, err := s.AppendHeads(ctx, now); err != nil { // as a server does after it stood still
+		return 0, err
+	}
 	next, err := s.Allowed(ctx, e, now)
 	if err != nil {
 		return 0, err

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
@@ -70,9 +71,11 @@ type Server struct {
 	memory   *attest.Memory
 	handler  http.Handler
 	metrics  *metrics
-	engine   *engineModule       // nil: results name none
+	engine   *engineModule // nil: results name none
+	logged   loggedEngines
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 	heads    headsCache
+	headsAt  atomic.Int64 // when this process last saw that no heads entry is overdue
 
 	witnesses *Witnesses  // nil: nobody is asked to cosign
 	stall     atomic.Bool // the last try to publish found no quorum
@@ -346,11 +349,25 @@ func (s *Server) updateMirror(ctx context.Context) error {
 	if s.mirror == nil {
 		return nil
 	}
+	keysets, err := s.keysets(ctx)
+	if err != nil {
+		return err
+	}
+	engines, err := s.engines(ctx)
+	if err != nil {
+		return err
+	}
+	said := map[string][]byte{}
+	for name, answer := range map[string]any{client.SaidKeysets: keysets, client.SaidEngines: engines} {
+		if said[name], err = canon.Marshal(answer); err != nil {
+			return err
+		}
+	}
 	logs, err := s.store.Sources(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = s.mirror.Update(ctx, logs...)
+	_, err = s.mirror.Update(ctx, said, logs...)
 	return err
 }
 

@@ -13,7 +13,12 @@ import (
 )
 
 func (a *app) dbCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "db", Short: "The database of a verifier"}
+	cmd := &cobra.Command{
+		Use:   "db",
+		Short: "The database of a verifier",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	cmd.AddCommand(a.dbRebuildCommand())
 	return cmd
 }
