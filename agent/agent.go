@@ -297,6 +297,9 @@ func (a *Agent) withKeys(ctx context.Context, check func() error) error {
 		return errors.Join(err, askErr)
 	}
 	n, askErr := a.c.Node.Follow(keys)
+	if askErr == nil {
+		_, askErr = n.Follower() // the operator's witness policy may not know the next log yet
+	}
 	if askErr != nil {
 		return errors.Join(err, askErr)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/assay-network/assay/agent"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -74,6 +75,65 @@ func TestAgentGoesOnInTheNextLog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWitnessPolicyOfTheNextLog: a node whose operator's witness policy names logs goes on in none that it does not name,
+// and stays what it was until it does.
+func TestWitnessPolicyOfTheNextLog(t *testing.T) {
+	k, witness := newWitnessKey(t)
+	for _, knows := range []bool{false, true} {
+		w := startWith(t, func(w *world) {
+			w.server.Cosign = func(c ledger.Checkpoint) string {
+				line, err := ledger.Cosign(c, witnessName, k, canon.At(w.clock()))
+				must(t, err)
+				return line
+			}
+			c, err := client.New(client.Config{URL: w.server.URL})
+			must(t, err)
+			keys, err := c.Keys(t.Context())
+			must(t, err)
+			for _, origin := range []string{"assay.test/log", "second.test/log"}[:map[bool]int{false: 1, true: 2}[knows]] {
+				vkey, err := keys.Current().Of(ledger.UseLog)[0].LogVKey(origin)
+				must(t, err)
+				w.witnesses += "log " + vkey + "\n"
+			}
+			w.witnesses += "witness w " + witness + "\nquorum w\n"
+		})
+		w.mustRound()
+		w.server.Close("second.test/log")
+		err := w.round()
+		if knows != (err == nil) || err != nil && !strings.Contains(err.Error(), "witness policy: not for the log with the key second.test/log+") {
+			t.Errorf("knows the next log: %v: %v", knows, err)
+		}
+		w.join() // a restart
+		if node, err := agent.OpenStore(w.dir).Node(); err != nil || (node.Keyset.Origin == "second.test/log") != knows {
+			t.Errorf("pinned %q, %v", node.Keyset.Origin, err)
+		}
+	}
+}
+
+// TestOlderCheckpointOfAClosedLog: an older checkpoint of a log that was closed is no reason to accuse it.
+func TestOlderCheckpointOfAClosedLog(t *testing.T) {
+	w := start(t)
+	c, err := client.New(client.Config{URL: w.server.URL})
+	must(t, err)
+	early, err := c.Mirror().Checkpoint(t.Context())
+	must(t, err)
+	w.mustRound()
+	w.server.Close("second.test/log")
+	w.mustRound()
+	w.server.Change(func() { w.server.Show = map[string]string{"/log/checkpoint": string(early)} })
+	w.advance(3 * time.Minute)
+	w.mustRound()
+	if s := w.remembered(); len(s.Held) != 2 || s.Kept != 1 || !strings.Contains(w.log.String(), "its checkpoint is of size 1, and it ended with size") {
+		t.Errorf("%+v\n%s", s, w.log.String())
+	}
+	w.server.Change(func() { w.server.Show = nil })
+	w.mustRound()
+	if s := w.remembered(); s.Kept != 2 {
+		t.Errorf("%+v", s)
+	}
+	w.wantFault("", false, false)
 }
 
 // TestAgentRefusesAnotherLog: without keysets that lead there from what it pinned, another log is another log.

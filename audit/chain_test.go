@@ -282,6 +282,11 @@ func TestChainOfOthers(t *testing.T) {
 	if r := replayChain(t, logs[0].trust(), audit.Options{}, one, other[2].export()); r.Outcome != audit.Faulty || !strings.Contains(r.Text(), "log log.example/one: has the root") {
 		t.Errorf("another first log, two before:\n%s", r.Text())
 	}
+	stranger := newService(t, "stranger")
+	stranger.close("log.example/two", changes{})
+	if r := replayChain(t, logs[0].trust(), audit.Options{}, stranger.export(), logs[1].export()); r.Outcome != audit.Faulty || !strings.Contains(r.Text(), `log log.example/two: its keysets do not follow from those of the log "log.example/one"`) {
+		t.Errorf("a first log of another's keys:\n%s", r.Text())
+	}
 	// A first log that is here as it was before it was closed.
 	s := newService(t, "honest")
 	s.serve(newHost("good", sevsnp.PolicySMT))
@@ -337,6 +342,9 @@ func TestLaterLogWithoutItsKeysets(t *testing.T) {
 	longer := *logs[2].log
 	longer.continued--
 	wantFault(t, replay(t, longer.export(), trust, audit.Options{}), "entry 0", "refs do not name the keyset that it follows")
+	s := newService(t, "honest")
+	s.enrol("good", ledger.BasisToken, s.keysetBody)
+	wantFault(t, replay(t, s.publish().export(), s.trust(), audit.Options{}), "entry 5", "carried over from a log before, and the log continues none")
 	if k, err := audit.FirstKeyset(t.Context(), logs[2]); err != nil || k.Origin != "log.example/three" {
 		t.Errorf("first keyset of %q, %v", k.Origin, err)
 	}

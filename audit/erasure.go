@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,10 @@ func (e eraser) String() string {
 // blob reads a blob and compares it with its digest. One that was erased as it may be is a fault that says so, and that
 // [replay.fault] counts apart.
 func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	data, err := readBlob(ctx, r.src, digest)
+	data, err := r.lately.get(digest, func() ([]byte, int, error) {
+		data, err := readBlob(ctx, r.src, digest)
+		return data, len(data), err
+	})
 	if !isAbsent(err) {
 		return data, err
 	}
@@ -96,6 +100,7 @@ func (r *replay) chooseErasure(digest canon.Digest, chosen map[int64]bool) {
 
 // listErased writes what was met into the report.
 func (r *replay) listErased() {
+	r.report.Erased = nil
 	for b := range r.erased.noted {
 		r.report.Erased = append(r.report.Erased, b)
 	}
@@ -142,7 +147,7 @@ func findErasures(ctx context.Context, logs []*replay) error {
 		if err != nil {
 			return err
 		}
-		slices.Reverse(own) // everyEntry goes backwards
+		slices.SortFunc(own, func(a, b ledger.Act) int { return cmp.Compare(a.Index, b.Index) })
 		inForce := ledger.InForce(acts)
 		acts = append(acts, slices.DeleteFunc(own, func(a ledger.Act) bool { // one that goes on is one hold
 			return a.Act == ledger.ActHold && slices.ContainsFunc(inForce, func(h ledger.Act) bool { return reflect.DeepEqual(h.Erasure, a.Erasure) })

@@ -165,6 +165,17 @@ func (x Explanation) Text() string {
 		fmt.Fprintf(&b, "NOT VENDOR ROOTS (root set %s)\n", x.Roots)
 	}
 	line("verdict", "%s by %s (sha256 %s)", strings.ToUpper(x.Outcome), Printable(x.Policy.Name), x.Policy.Digest)
+	because := func(r policy.Reason) {
+		line("because", "%s of %s: required %s, observed %s", Printable(r.Claim), Printable(r.Subject), Printable(r.Required), Printable(r.Observed))
+	}
+	for _, c := range x.Checks {
+		for _, r := range c.Reasons {
+			because(r)
+		}
+	}
+	for _, r := range x.Missing {
+		because(r)
+	}
 	line("entry", "%d of %s, %s", x.Index, Printable(x.Origin), x.Trust)
 	line("result", "sha256 %s, signed by key %s", x.Verdict, x.Key)
 	line("node", "%s", Printable(x.Node))

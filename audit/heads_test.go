@@ -78,7 +78,8 @@ func TestHeadsDue(t *testing.T) {
 				entry(s)
 			}
 		}, 3},
-		{"late heads", func(s *service) { s.now = t0 + due + 1; s.heads(nil) }, 1},
+		{"late heads, and nothing meanwhile", func(s *service) { s.now = t0 + due + 1; s.heads(nil); entry(s) }, 0},
+		{"late heads, and an entry meanwhile", func(s *service) { s.now = t0 + due + 1; entry(s); s.heads(nil) }, 1},
 		{"heads in time, then a year of silence", func(s *service) {
 			s.now = t0 + due
 			s.heads(nil)

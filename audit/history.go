@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type history struct {
 	again       *reader
 	uncovered   uncovered
 	issues      issues
+	holders     holders
 	views       rows[view]   // in log order; one that the challenge before named as well is left out
 	viewed      canon.Digest // C of the last
 
@@ -81,7 +83,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), holders: newHolders(), wanted: map[canon.Digest]*found{},
 		engines: map[canon.Digest]*loggedEngine{},
 	}
 	for _, p := range promises {
@@ -207,7 +209,8 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		if err := r.record(err, index, e.Kind); err != nil {
 			return err
 		}
-		if !ok {
+		// In a scope the evidence by which a device was enrolled may be of somebody else.
+		if !ok && (r.scope == nil || e.Kind != ledger.KindEnrolment) {
 			fault("rests on %s, which is the body of no earlier entry", ref)
 		}
 	}
@@ -303,7 +306,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 			r.links.enrolment(n, e, r.carried(e))
-			err = r.checkCarried(e)
+			err = cmp.Or(r.holders.learn(moment{index, e.Time}, n), r.checkCarried(e))
 		}
 	case ledger.KindEngine:
 		err = r.learnEngine(ctx, index, body)

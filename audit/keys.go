@@ -71,6 +71,8 @@ func (r *replay) judgeKeys(checkpoint []byte, whole bool) {
 		}
 		trusted := r.trust.Keyset
 		keys = logKeysAt(trusted.Origin, trusted.Of(ledger.UseLog), max(r.latest, trusted.Made))
+	} else if _, err := ledger.OpenCheckpoint(checkpoint, keys.standing...); err == nil && r.trust != nil {
+		r.report.Trust = Anchored
 	}
 	var err error
 	if r.report.Witnesses, err = openNote(checkpoint, keys, r.terms()); err != nil {

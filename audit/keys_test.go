@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -249,6 +250,9 @@ func TestCheckpointKeys(t *testing.T) {
 				return
 			}
 			wantFault(t, r, "checkpoint", row.want)
+			if signed := slices.Contains(row.by, 1); (r.Trust == audit.Anchored) != signed {
+				t.Errorf("signed by a standing key: %t, trust: %s", signed, r.Trust)
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type Rejudged struct {
 	Tainted   int64          `json:"tainted"`  // accepts that something speaks against which was not known then
 	Cleared   int64          `json:"cleared"`  // accepts now, that were none
 	Otherwise int64          `json:"otherwise"`
-	Changes   []Change       `json:"changes"` // the first MaxChanges of them, in log order
+	Changes   []Change       `json:"changes"` // of each state the first MaxChanges, in log order
 }
 
 // States of a verdict that was judged once more.
@@ -59,7 +60,7 @@ type Change struct {
 	State    string       `json:"state"`
 	Then     string       `json:"then"`
 	Now      string       `json:"now"`
-	Since    canon.Time   `json:"since,omitzero"` // with what is known now, it would have been another from this instant on
+	Since    canon.Time   `json:"since,omitzero"` // with what is known now, it would have been another from this instant on; absent: no rule says when
 	Why      []Flip       `json:"why"`            // rules that are no longer met
 }
 
@@ -165,7 +166,7 @@ type swap struct {
 }
 
 // swaps returns what is known now instead of an appraisal's collateral.
-func (j *job) swaps(ctx context.Context, c attest.Case, was verifier.Appraisal) (out []swap, err error) {
+func (j *job) swaps(ctx context.Context, was verifier.Appraisal) (out []swap, err error) {
 	place := 0
 	for _, in := range was.Inputs {
 		switch in.Kind {
@@ -197,13 +198,16 @@ func swapped(c attest.Case, at canon.Time, swaps ...swap) attest.Case {
 	return c
 }
 
+// judging judges one piece of evidence at any time, with any swaps of its collateral.
+type judging func(at canon.Time, swaps ...swap) (verifier.Appraisal, bool)
+
 // judgeNow judges an appraisal and its verdicts once more.
 func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisal, was *verifier.Appraisal) error {
 	c, err := j.rebuild(ctx, *was, a)
 	if err != nil {
 		return nil // a fault of its own, told by the replay
 	}
-	swaps, err := j.swaps(ctx, c, *was)
+	swaps, err := j.swaps(ctx, *was)
 	if err != nil {
 		return err
 	}
@@ -213,21 +217,14 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 	}
 	is, ok := judge(at, swaps...)
 	for range maxNeedRounds { // what is wanted shows as the rest comes to hand
-		added := false
-		for _, n := range is.Needs {
-			l, known := j.knowing.from[published{kind: n.Kind, source: n.Source}]
-			if !known || n.Source == "" || slices.ContainsFunc(swaps, func(s swap) bool { return s.by == l.By }) {
-				continue
-			}
-			item, err := j.known(ctx, l.By)
-			if err != nil {
-				return err
-			}
-			swaps, added = append(swaps, swap{-1, l.By, item}), true
+		more, err := j.supply(ctx, is.Needs, swaps)
+		if err != nil {
+			return err
 		}
-		if !added {
+		if len(more) == 0 {
 			break
 		}
+		swaps = append(swaps, more...)
 		is, ok = judge(at, swaps...)
 	}
 	if !ok {
@@ -246,45 +243,66 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 		case err != nil:
 			return err
 		}
-		then := r.Verdict
-		decide := func(a verifier.Appraisal, at canon.Time) policy.Verdict { return policy.Decide(a.Claims, p, at) }
-		now := decide(is, at)
+		then, now := r.Verdict, policy.Decide(is.Claims, p, at)
 		change := Change{Index: v.index, Evidence: a.evidence, Policy: p.Name(), Then: then.Outcome.String(), Now: now.Outcome.String(), Why: []Flip{}}
 		if j.ev.challenge != nil {
 			change.Node = j.ev.challenge.node
 		}
 		for _, reason := range now.Reasons {
-			if hasReason(then, reason) {
-				continue
+			if !hasReason(then, reason) {
+				change.Why = append(change.Why, flipOf(reason, p, judge, otherRules(*was, then), then.AsOf, at, swaps))
 			}
-			fails := func(at canon.Time, swaps ...swap) bool {
-				again, ok := judge(at, swaps...)
-				return ok && hasReason(decide(again, at), reason)
-			}
-			flip := Flip{Rule: reason.Rule, Claim: reason.Claim, Subject: reason.Subject, Observed: reason.Observed, By: []By{}}
-			if otherRules(*was, then) && fails(then.AsOf) {
-				flip.Rules, flip.Since = true, then.AsOf
-			} else if fails(at) { // also with what was known then
-				flip.Since = since(then.AsOf, at, func(t canon.Time) bool { return fails(t) })
-			} else {
-				for _, s := range swaps {
-					if fails(at, s) {
-						flip.By = append(flip.By, s.by)
-					}
-				}
-				if len(flip.By) == 0 { // only together
-					for _, s := range swaps {
-						flip.By = append(flip.By, s.by)
-					}
-				}
-				flip.Since = since(then.AsOf, at, func(t canon.Time) bool { return fails(t, swaps...) })
-			}
-			change.Why = append(change.Why, flip)
 		}
 		change.conclude(then.Outcome, now.Outcome)
 		j.res.changes = append(j.res.changes, change)
 	}
 	return nil
+}
+
+// supply returns what is known of what an appraisal wanted, and is not among the swaps.
+func (j *job) supply(ctx context.Context, needs []attest.Need, swaps []swap) (more []swap, err error) {
+	for _, n := range needs {
+		l, known := j.knowing.from[published{kind: n.Kind, source: n.Source}]
+		have := func(s swap) bool { return s.by == l.By }
+		if !known || n.Source == "" || slices.ContainsFunc(swaps, have) || slices.ContainsFunc(more, have) {
+			continue
+		}
+		item, err := j.known(ctx, l.By)
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, swap{-1, l.By, item})
+	}
+	return more, nil
+}
+
+// flipOf says why a rule that was met at one time is not met at another: for the rules of this build, which are not those
+// that decided, for time alone, or for some of the swaps.
+func flipOf(reason policy.Reason, p *policy.Policy, judge judging, otherRules bool, then, at canon.Time, swaps []swap) Flip {
+	fails := func(at canon.Time, swaps ...swap) bool {
+		again, ok := judge(at, swaps...)
+		return ok && hasReason(policy.Decide(again.Claims, p, at), reason)
+	}
+	flip := Flip{Rule: reason.Rule, Claim: reason.Claim, Subject: reason.Subject, Observed: reason.Observed, By: []By{}}
+	switch {
+	case otherRules && fails(then):
+		flip.Rules, flip.Since = true, then
+	case fails(at): // also with what was known then
+		flip.Since = since(then, at, func(t canon.Time) bool { return fails(t) })
+	default:
+		for _, s := range swaps {
+			if fails(at, s) {
+				flip.By = append(flip.By, s.by)
+			}
+		}
+		if len(flip.By) == 0 { // only together
+			for _, s := range swaps {
+				flip.By = append(flip.By, s.by)
+			}
+		}
+		flip.Since = since(then, at, func(t canon.Time) bool { return fails(t, swaps...) })
+	}
+	return flip
 }
 
 // hasReason reports whether a verdict fails on a rule for the same claim.
@@ -339,19 +357,22 @@ func (c *Change) conclude(then, now policy.Outcome) {
 // count adds a verdict that was judged once more.
 func (r *Rejudged) count(c Change) {
 	r.Verdicts++
+	// Of three states all are changes, so that as many are listed as are counted, up to the limit.
+	others := int64(len(r.Changes)) - min(r.Lapsed, MaxChanges) - min(r.Tainted, MaxChanges) - min(r.Cleared, MaxChanges)
+	state := &others
 	switch c.State {
 	case StateStanding:
 		r.Standing++
 	case StateLapsed:
-		r.Lapsed++
+		state = &r.Lapsed
 	case StateTainted:
-		r.Tainted++
+		state = &r.Tainted
 	case StateCleared:
-		r.Cleared++
+		state = &r.Cleared
 	default:
 		r.Otherwise++
 	}
-	if (c.Then != c.Now || len(c.Why) > 0) && len(r.Changes) < MaxChanges {
+	if *state++; (c.Then != c.Now || len(c.Why) > 0) && *state <= MaxChanges {
 		r.Changes = append(r.Changes, c)
 	}
 }
@@ -364,7 +385,11 @@ func (r *Rejudged) merge(o Rejudged) {
 	r.Tainted += o.Tainted
 	r.Cleared += o.Cleared
 	r.Otherwise += o.Otherwise
-	r.Changes = append(r.Changes, o.Changes[:min(len(o.Changes), MaxChanges-len(r.Changes))]...)
+	listed := map[string]int{}
+	r.Changes = slices.DeleteFunc(append(r.Changes, o.Changes...), func(c Change) bool {
+		listed[c.State]++
+		return listed[c.State] > MaxChanges
+	})
 }
 
 // text renders what judging once more has shown.
@@ -378,8 +403,20 @@ func (r Rejudged) text(line func(name, format string, args ...any)) {
 	}
 	line("now", "as of %s, %s, by the rules of this build", r.AsOf, known)
 	line("now", "of %d verdicts: %d accepts stand, %d lapsed, %d tainted, %d cleared, %d otherwise", r.Verdicts, r.Standing, r.Lapsed, r.Tainted, r.Cleared, r.Otherwise)
-	for _, c := range r.Changes {
-		line(c.State, "entry %d, %s by %s: then %s, now %s, since %s", c.Index, Printable(c.Node), Printable(c.Policy), c.Then, c.Now, c.Since)
+	ordered := slices.Clone(r.Changes)
+	rank := map[string]int{StateTainted: -1} // what somebody has to act on comes first
+	slices.SortStableFunc(ordered, func(a, b Change) int { return cmp.Compare(rank[a.State], rank[b.State]) })
+	listed := map[string]int64{}
+	for _, c := range ordered {
+		listed[c.State]++
+		words := fmt.Sprintf("then %s, now %s", c.Then, c.Now)
+		if c.Then == c.Now {
+			words = fmt.Sprintf("%s, and now for other reasons too", c.Then)
+		}
+		if c.Since != 0 {
+			words += fmt.Sprintf(", since %s", c.Since)
+		}
+		line(c.State, "entry %d, %s by %s: %s", c.Index, Printable(c.Node), Printable(c.Policy), words)
 		for _, f := range c.Why {
 			line("", "%s: %s@%s: %s; since %s", f.Rule, f.Claim, f.Subject, Printable(f.Observed), f.Since)
 			if f.Rules {
@@ -389,6 +426,17 @@ func (r Rejudged) text(line func(name, format string, args ...any)) {
 				line("", "  by %s %s of %s, known %s", b.Kind, b.Digest.Short(), Printable(b.Source), b.Known)
 			}
 		}
+	}
+	for _, s := range []struct {
+		state string
+		count int64
+	}{{StateTainted, r.Tainted}, {StateLapsed, r.Lapsed}, {StateCleared, r.Cleared}} {
+		if n := s.count - listed[s.state]; n > 0 {
+			line(s.state, "and %d more, which are not listed", n)
+		}
+	}
+	if listed[StateOtherwise] == MaxChanges {
+		line(StateOtherwise, "those of later entries are not listed")
 	}
 }
 

@@ -11,11 +11,12 @@ const (
 	MaxPromises   = 1024        // promises given to one replay
 	MaxSample     = 100_000     // verdicts of one sample
 	MaxPaper      = 64 << 20    // bytes of one file of a working paper
-	MaxChanges    = 1000        // verdicts that would be others now, and that a report lists; the rest is counted
+	MaxChanges    = 1000        // verdicts of one state that would be others now, and that a report lists; the rest is counted
 	MaxScopeNodes = 1024        // nodes that one scope names
 	MaxPartial    = 256         // partial reports that are merged into one
 
 	maxCachedBytes = 64 << 20 // bytes of shared inputs that a replay keeps at hand
+	maxLately      = 8 << 20  // bytes of blobs that were read and may be asked for again soon
 	maxFaultsKept  = 1 << 14  // faults that are kept to choose from
 	maxNeedRounds  = 4        // times that what is wanted is looked for again, once some of it is at hand
 	maxRecent      = 4096     // entries that a replay keeps at hand

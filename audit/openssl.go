@@ -64,7 +64,8 @@ func (g *Reading) WithOpenSSL(ctx context.Context, index int64) (string, []File,
 	s.say("Not redone here: revocation lists and other collateral, reference values, the policy's rules, and the place in the log;")
 	s.say("assay audit replay recomputes them all.")
 	s.run("echo 'all of it agrees'")
-	s.files = append(s.files, File{ScriptName, []byte(s.text.String())})
+	// Beside the files it finds them from wherever it is run.
+	s.files = append(s.files, File{ScriptName, []byte("cd \"$(dirname \"$0\")\" || exit 2\n" + s.text.String())})
 	return s.text.String(), s.files, nil
 }
 
@@ -198,6 +199,9 @@ func (s *byHand) signature() error {
 		s.run(`has '"%s":"%s"' result.json 'the signed result names this %s'`, n.member, n.digest, n.member)
 	}
 	s.run(`has '"verdict":"%s"' result.json 'the signed verdict is %s'`, s.x.Outcome, s.x.Outcome)
+	for _, in := range s.x.Inputs {
+		s.run(`has '{"kind":"%s","sha256":"%s"}' appraisal.json 'the appraisal names its input: %s'`, fieldWord(in.Kind), in.Digest, fieldWord(in.Kind))
+	}
 	return nil
 }
 
@@ -297,10 +301,16 @@ func (s *byHand) values(subject string, c attest.Component) {
 		for _, p := range check.Places {
 			name := s.names[c.Label+"\x00"+p.Part]
 			key := fmt.Sprintf("%s %d", name, p.Offset)
-			if name == "" || p.Field == "" || p.Size > MaxShown || done[key] {
+			if name == "" || p.Field == "" || done[key] {
 				continue
 			}
 			done[key] = true
+			if p.Size > MaxShown {
+				data, _ := c.Part(p.Part)
+				s.run("same \"$(at %s 0x%x %d | sha256sum | head -c 64)\" %s 'SHA-256 of %s at 0x%03x (%s)'", name, p.Offset, p.Size,
+					canon.Sum(data[p.Offset:p.Offset+p.Size]), fieldWord(p.Field), p.Offset, check.Claim)
+				continue
+			}
 			s.run("same \"$(at %s 0x%x %d | hex)\" %s '%s at 0x%03x (%s)'", name, p.Offset, p.Size, p.Hex, fieldWord(p.Field), p.Offset, check.Claim)
 		}
 	}
@@ -377,7 +387,15 @@ func (s *byHand) snp(subject string, c attest.Component) error {
 		return fmt.Errorf("there is no certificate of a chip at hand")
 	}
 	s.write(name+"-signer.der", cert.Raw)
-	s.say("The certificate of the signing key: %s.", map[bool]string{true: "from the host's certificate table", false: "collateral"}[at < inTable])
+	if at < inTable {
+		table, _ := c.Part(sevsnp.PartCertificates)
+		s.say("The certificate of the signing key, from the host's certificate table.")
+		s.run(`same "$(at %s-%s 0x%x %d | sha256sum)" "$(sha256sum < %s-signer.der)" '%s-signer.der is in the table'`, name, sevsnp.PartCertificates,
+			bytes.Index(table, cert.Raw), len(cert.Raw), name, name)
+	} else {
+		s.say("The certificate of the signing key: collateral.")
+		s.run(`same "$(sha256sum < input-%s-%d)" "$(sha256sum < %s-signer.der)" '%s-signer.der is that collateral'`, fileName(attest.KindAMDCertificate), at-inTable+1, name, name)
+	}
 	s.run("openssl x509 -inform DER -in %s-signer.der -out %s-signer.pem", name, name)
 	s.run("openssl x509 -in %s-signer.pem -pubkey -noout > %s-signer.pub", name, name)
 	s.say("ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29f; R at 0x2a0 and S at 0x2e8, little-endian.")

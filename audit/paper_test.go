@@ -147,6 +147,20 @@ func TestPaperUnanchored(t *testing.T) {
 	}
 }
 
+// TestPaperOfAForger: a log under other keys than the trusted ones is not called the trusted one.
+func TestPaperOfAForger(t *testing.T) {
+	s := newService(t, "forger")
+	s.serve(newHost("good", sevsnp.PolicySMT))
+	s.publish()
+	p, page, _ := paper(t, s, newService(t, "honest").trust(), audit.Options{})
+	if p.Outcome != audit.Faulty || !strings.Contains(page, "Not shown to be the trusted log:") || strings.Contains(page, "The keys of the log are those") {
+		t.Errorf("%s: %s", p.Outcome, p.Conclusion)
+	}
+	if _, page, _ := paper(t, s, s.trust(), audit.Options{}); strings.Contains(page, "Not shown to be the trusted log:") || !strings.Contains(page, "The keys of the log are those") {
+		t.Error("the trusted log is not called so")
+	}
+}
+
 // TestPaperByTheLogsOwnKey: nobody audits himself.
 func TestPaperByTheLogsOwnKey(t *testing.T) {
 	s := accepted(t)

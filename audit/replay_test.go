@@ -103,6 +103,9 @@ func TestForger(t *testing.T) {
 	r := replay(t, export, trust, audit.Options{})
 	wantFault(t, r, "entry 0", "not the trusted keys")
 	wantFault(t, r, "checkpoint", "")
+	if r.Trust != audit.Refused || !strings.Contains(r.Text(), "\ntrust       not shown to be the trusted log\n") {
+		t.Errorf("a forger's log is called %s", r.Trust)
+	}
 	if r := replay(t, export, s.trust(), audit.Options{}); r.Outcome != audit.Equal {
 		t.Errorf("with the forger's own trust file: %s", r.Text())
 	}

@@ -53,7 +53,7 @@ func (o Outcome) ExitCode() int {
 type Report struct {
 	Type        string               `json:"type"`
 	Outcome     Outcome              `json:"outcome"`
-	Trust       string               `json:"trust"` // anchored, or not anchored
+	Trust       string               `json:"trust"` // [Anchored], [Unanchored] or [Refused]
 	Origin      string               `json:"origin"`
 	Size        int64                `json:"size"` // entries, as the checkpoint says
 	Root        canon.Digest         `json:"root,omitzero"`
@@ -84,8 +84,9 @@ type Report struct {
 
 // Words for [Report.Trust].
 const (
-	Anchored   = "anchored"
-	Unanchored = "not anchored"
+	Anchored   = "anchored"                        // its keys are those of the trust file, and signed the checkpoint
+	Unanchored = "not anchored"                    // there is no trust file
+	Refused    = "not shown to be the trusted log" // there is one, and its keys are not in this log or did not sign the checkpoint
 )
 
 // SeenKey is a key that the log shows.

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,23 +8,26 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
 // Pull copies a log, with the blobs that the caller may read, into a folder of the layout that tlog-tiles has: checkpoint,
-// tile/..., blob/DIGEST, checkpoints/SIZE, the earlier ones that bear cosignatures, and keysets-before, those of the logs before. What the folder has is not fetched again, so that a pull that was cut off goes on, and a later one
-// takes what is new. The checkpoint is written last: the folder is at each moment an earlier pull, or none.
+// tile/..., blob/DIGEST, checkpoints/SIZE, the earlier ones that bear cosignatures, keysets-before, those of the logs before,
+// and what the log says of itself. A server of plain files over the folder is a mirror ([Files]). What the folder has is not
+// fetched again, so that a pull that was cut off goes on, and a later one takes what is new. The checkpoint is written last:
+// the folder is at each moment an earlier pull, or none.
 type Pull struct {
 	From ledger.Source
-	Dir  string        // is made if need be
-	Have ledger.Source // reads Dir
-	Last []byte        // newest checkpoint note that was believed; nil: the folder's, if it has one
-	Logs []string      // verifier keys of the log, of which one is enough
+	Dir  string            // is made if need be
+	Have ledger.Source     // reads Dir
+	Last []byte            // newest checkpoint note that was believed; nil: none but the folder's, if it has one
+	Logs []string          // verifier keys of the log, of which one is enough
+	Said map[string][]byte // what the log says of itself, by the names of [Said]; the folder gets it as well
 	// Names returns the blobs that an entry's body names beside itself; src has the body.
 	Names    func(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error)
 	Progress func(stage string, done, total int64) // may be nil. Stages are "tiles" and "entries"
@@ -34,7 +36,7 @@ type Pull struct {
 // Pulled says what a pull brought.
 type Pulled struct {
 	Checkpoint ledger.Checkpoint
-	From       int64          // size of the log that the folder had
+	From       int64          // size of the log by the newest checkpoint of before
 	Tiles      int64          // that were fetched
 	Blobs      int64          // that were fetched
 	Withheld   []canon.Digest // openings and blobs that the source did not give, ordered; at most MaxWithheld
@@ -61,35 +63,32 @@ func (p Pull) Run(ctx context.Context) (Pulled, error) {
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 		return Pulled{}, err
 	}
-	last := p.Last
-	if last == nil {
-		var err error
-		if last, err = p.Have.Checkpoint(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return Pulled{}, err
-		}
+	kept, err := p.Have.Checkpoint(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Pulled{}, err
 	}
 	next, err := p.From.Checkpoint(ctx)
 	if err != nil {
 		return Pulled{}, fmt.Errorf("pull: checkpoint: %w", err)
 	}
-	cosigned, err := ledger.Follower{Logs: p.Logs}.Follow(ctx, p.From, last, next, 0)
-	var fork *ledger.Fork
-	if errors.As(err, &fork) {
-		if err := p.certain(ctx, fork); err != nil {
+	var out Pulled
+	for _, last := range [][]byte{p.Last, kept} {
+		cosigned, err := ledger.Follower{Logs: p.Logs}.Follow(ctx, p.From, last, next, 0)
+		var fork *ledger.Fork
+		if errors.As(err, &fork) {
+			if err := p.certain(ctx, fork); err != nil {
+				return Pulled{}, fmt.Errorf("pull: %w", err)
+			}
+			return Pulled{}, errors.Join(fmt.Errorf("pull: %w", err), keepFork(p.Dir, fork))
+		}
+		if err != nil {
 			return Pulled{}, fmt.Errorf("pull: %w", err)
 		}
-		return Pulled{}, errors.Join(fmt.Errorf("pull: %w", err), keepFork(p.Dir, fork))
+		out.Checkpoint = cosigned.Checkpoint
 	}
-	if err != nil {
-		return Pulled{}, fmt.Errorf("pull: %w", err)
-	}
-	out := Pulled{Checkpoint: cosigned.Checkpoint}
-	if len(last) > 0 {
-		if c, err := ledger.ReadCheckpoint(last); err == nil {
-			out.From = c.Size
-		}
-	}
-	w := &pulling{Pull: p, out: &out}
+	had := sizeOf(kept) // the folder need not have what was believed
+	out.From = max(had, sizeOf(p.Last))
+	w := &pulling{Pull: p, out: &out, had: had}
 	if err := w.tiles(ctx); err != nil {
 		return out, fmt.Errorf("pull: %w", err)
 	}
@@ -103,10 +102,19 @@ func (p Pull) Run(ctx context.Context) (Pulled, error) {
 	if err := w.note(); err != nil {
 		return out, fmt.Errorf("pull: %w", err)
 	}
-	if err := w.keep(next); err != nil {
+	if err := errors.Join(w.keep(next), w.listKept(), w.writeSaid()); err != nil {
 		return out, err
 	}
-	return out, writeWhole(filepath.Join(p.Dir, "checkpoint"), next)
+	return out, write(filepath.Join(p.Dir, "checkpoint"), next)
+}
+
+// sizeOf returns the size of the log by a checkpoint note, 0 where there is none.
+func sizeOf(note []byte) int64 {
+	c, err := ledger.ReadCheckpoint(note)
+	if err != nil {
+		return 0
+	}
+	return c.Size
 }
 
 // certain returns why a fork is none: tiles that are not the tree's prove nothing, and are their server's fault.
@@ -134,12 +142,13 @@ func (p Pull) certain(ctx context.Context, f *ledger.Fork) error {
 
 // keepFork keeps the two notes that prove a fork.
 func keepFork(dir string, f *ledger.Fork) error {
-	return errors.Join(writeWhole(filepath.Join(dir, believedNote), f.Believed), writeWhole(filepath.Join(dir, refusedNote), f.Refused))
+	return errors.Join(write(filepath.Join(dir, believedNote), f.Believed), write(filepath.Join(dir, refusedNote), f.Refused))
 }
 
 // pulling is a pull under way.
 type pulling struct {
 	Pull
+	had     int64 // size of the log in the folder by its checkpoint; 0: it has none
 	mu      sync.Mutex
 	out     *Pulled // guarded by mu while workers run
 	refused int     // blobs in a row that were not given; guarded by mu
@@ -161,7 +170,7 @@ func (w *pulling) keysets(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keysets of the logs before: %w", err)
 	}
-	return writeWhole(w.path("keysets-before"), data)
+	return write(w.path("keysets-before"), data)
 }
 
 // tiles fetches the tiles that the folder lacks.
@@ -181,7 +190,7 @@ func (w *pulling) tiles(ctx context.Context) error {
 		if len(data) != t.Bytes() {
 			return fmt.Errorf("%s: %d bytes, want %d", t.Path(), len(data), t.Bytes())
 		}
-		if err := writeWhole(w.path(t.Path()), data); err != nil {
+		if err := write(w.path(t.Path()), data); err != nil {
 			return err
 		}
 		w.mu.Lock()
@@ -196,17 +205,15 @@ func (w *pulling) tiles(ctx context.Context) error {
 // entries checks the tree in the folder, and fetches openings and blobs of the entries that are new; of all entries, if
 // something was withheld before.
 func (w *pulling) entries(ctx context.Context) error {
-	from := w.out.From
+	from := w.had
 	if _, err := os.Stat(w.path(withheldFile)); err == nil {
 		from = 0
-	}
-	if _, err := w.Have.Checkpoint(ctx); err != nil {
-		from = 0 // the folder was never whole
 	}
 	size := w.out.Checkpoint.Size
 	var some []canon.Digest
 	first := from // index of the first of them
-	return ledger.Walk(ctx, w.Have, w.out.Checkpoint.Tree, func(index int64, commitment canon.Digest) error {
+	var fetching error
+	err := ledger.Walk(ctx, w.Have, w.out.Checkpoint.Tree, func(index int64, commitment canon.Digest) error {
 		if index >= from {
 			some = append(some, commitment)
 		}
@@ -214,10 +221,32 @@ func (w *pulling) entries(ctx context.Context) error {
 			return nil
 		}
 		w.Progress("entries", index+1, size)
-		err := w.blobs(ctx, first, some)
+		fetching = w.blobs(ctx, first, some)
 		some, first = some[:0], index+1
-		return err
+		return fetching
 	})
+	if err != nil && fetching == nil {
+		err = errors.Join(err, w.forget())
+	}
+	return err
+}
+
+// forget removes the tiles that are new, so that the next pull fetches them again: they are not those of the tree.
+func (w *pulling) forget() error {
+	whole := map[string]bool{}
+	for t := range ledger.Tiles(0, w.had) {
+		whole[t.Path()] = true
+	}
+	var errs []error
+	for t := range ledger.Tiles(0, w.out.Checkpoint.Size) {
+		if whole[t.Path()] {
+			continue
+		}
+		if err := os.Remove(w.path(t.Path())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // blobs fetches the openings of the entries from an index on, then their bodies, then what these name; and the checkpoints
@@ -275,15 +304,44 @@ func (w *pulling) around(ctx context.Context, index int64) error {
 // keep keeps a checkpoint beside the newest one, if it bears more than the log's own signature, and so a time.
 func (w *pulling) keep(note []byte) error {
 	c, err := ledger.ReadCheckpoint(note)
-	_, signatures, _ := bytes.Cut(note, []byte("\n\n"))
-	if err != nil || bytes.Count(signatures, []byte("\n")) < 2 {
+	if err != nil || !ledger.HasCosignature(note) {
 		return nil
 	}
-	name := w.path("checkpoints/" + strconv.FormatInt(c.Size, 10))
+	name := w.path(ledger.KeptName(c.Size))
 	if _, err := os.Stat(name); err == nil {
 		return nil
 	}
-	return writeWhole(name, note)
+	return write(name, note)
+}
+
+// listKept writes down which checkpoints the folder keeps, for readers who cannot list it.
+func (w *pulling) listKept() error {
+	entries, err := os.ReadDir(w.path(strings.TrimSuffix(ledger.KeptPrefix, "/")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	pages := map[int64][]int64{}
+	for _, e := range entries {
+		if size, ok := ledger.ParseKeptName(ledger.KeptPrefix + e.Name()); ok {
+			pages[size/ledger.SizesPerPage] = append(pages[size/ledger.SizesPerPage], size)
+		}
+	}
+	for page, sizes := range pages {
+		slices.Sort(sizes)
+		if err := write(w.path(ledger.SizesPage(page)), ledger.FormatSizes(sizes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *pulling) writeSaid() error {
+	for name, data := range w.Said {
+		if err := write(w.path(name), data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // blob fetches a blob that the folder lacks. That a source does not give it is noted, and no error.
@@ -307,7 +365,7 @@ func (w *pulling) blob(ctx context.Context, digest canon.Digest) error {
 		if canon.Sum(data) != digest {
 			return fmt.Errorf("blob %s: the source has other bytes", digest)
 		}
-		if err := writeWhole(path, data); err != nil {
+		if err := write(path, data); err != nil {
 			return err
 		}
 	}
@@ -341,7 +399,7 @@ func (w *pulling) note() error {
 	for _, d := range w.out.Withheld {
 		fmt.Fprintln(&b, d)
 	}
-	return writeWhole(path, []byte(b.String()))
+	return write(path, []byte(b.String()))
 }
 
 func (w *pulling) path(name string) string { return filepath.Join(w.Dir, filepath.FromSlash(name)) }
@@ -372,23 +430,11 @@ func atOnce[T any](ctx context.Context, items []T, do func(context.Context, T) e
 	return context.Cause(ctx)
 }
 
-// writeWhole writes a file that is there whole or not at all.
-func writeWhole(name string, data []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+// write writes a file whole or not at all, durably: what the folder has is not fetched again, so a crash must leave no half
+// of it under its name.
+func write(name string, data []byte) error {
+	if err := files.Folder(filepath.Dir(name)); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".pull-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return files.Replace(name, data)
 }

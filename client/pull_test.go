@@ -128,9 +128,8 @@ func (s *logSource) Around(_ context.Context, index int64) (before, after []byte
 func TestPull(t *testing.T) {
 	src := &logSource{t: t}
 	src.grow(300)
-	dir := filepath.Join(t.TempDir(), "log")
-	p := client.Pull{From: src, Dir: dir, Have: folder(dir), Logs: []string{logVKey(t)},
-		Names: func(context.Context, ledger.Source, ledger.Entry) ([]canon.Digest, error) { return nil, nil }}
+	p := newPull(t, src)
+	dir := p.Dir
 	got, err := p.Run(t.Context())
 	if err != nil || got.Blobs != 600 || got.Refused != 0 || got.Checkpoint.Tree != src.edge.Tree() {
 		t.Fatalf("%+v, %v", got, err)
@@ -172,6 +171,52 @@ func TestPull(t *testing.T) {
 	}
 	if got, err = p.Run(t.Context()); err != nil || got.From != 300 || got.Blobs != 1 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// newPull returns a pull of a log into a new folder.
+func newPull(t *testing.T, src ledger.Source) client.Pull {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "log")
+	return client.Pull{From: src, Dir: dir, Have: folder(dir), Logs: []string{logVKey(t)},
+		Names: func(context.Context, ledger.Source, ledger.Entry) ([]canon.Digest, error) { return nil, nil }}
+}
+
+// TestPullBehind: a folder that is behind what was believed gets all that it lacks, and has to be of the same history.
+func TestPullBehind(t *testing.T) {
+	src := &logSource{t: t}
+	src.grow(3)
+	p := newPull(t, src)
+	if _, err := p.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	src.grow(3)
+	p.Last = src.notes[6]
+	src.grow(1)
+	got, err := p.Run(t.Context())
+	if err != nil || got.From != 6 || got.Blobs != 8 {
+		t.Errorf("of 7 entries the folder had 3: %+v, %v", got, err)
+	}
+	other := &logSource{t: t}
+	other.grow(1)
+	other.tail.Next++ // another second entry
+	other.grow(8)
+	p.From, p.Last = other, other.notes[1]
+	_, err = p.Run(t.Context())
+	want(t, "a folder of another history", err, "two histories")
+}
+
+// TestPullWrongTile: a tile that is not the tree's is fetched again by the next pull, from whoever has the right one.
+func TestPullWrongTile(t *testing.T) {
+	src := &logSource{t: t}
+	src.grow(300)
+	p := newPull(t, src)
+	src.tiles[[2]int64{-1, 1}][5] ^= 1
+	_, err := p.Run(t.Context())
+	want(t, "another tile", err, "tile/0/001.p/44: not the hashes")
+	src.tiles[[2]int64{-1, 1}][5] ^= 1
+	if got, err := p.Run(t.Context()); err != nil || got.Checkpoint.Size != 300 {
+		t.Errorf("the right tile: %+v, %v", got, err)
 	}
 }
 

@@ -184,6 +184,19 @@ func TestFollowChain(t *testing.T) {
 	for n := range 20 {
 		otherTrees = append(otherTrees, other.append(commitments(5000+n, 1)...))
 	}
+	// witnessed has the reader ask for a witness, who cosigned the checkpoints of some logs.
+	witnessed := func(cosigned ...string) func(logs, *ledger.Chain, *ledger.Follower) {
+		return func(l logs, _ *ledger.Chain, f *ledger.Follower) {
+			p, err := ledger.ParseWitnessPolicy([]byte("witness w " + witnessVKey(t, 60) + "\nquorum w\n"))
+			check(t, "policy", err, "")
+			f.Witnesses = &p
+			for _, name := range cosigned {
+				c, err := ledger.ReadCheckpoint(l[name].note)
+				check(t, name, err, "")
+				l[name].note = append(l[name].note, cosign(t, c, 60, start)...)
+			}
+		}
+	}
 	for _, c := range []struct {
 		name   string
 		last   func(trees []ledger.Tree) []byte
@@ -222,11 +235,9 @@ func TestFollowChain(t *testing.T) {
 			c.Keys = h
 		}, want: `no keyset leads to the log "third/log"`},
 		{name: "back", last: func([]ledger.Tree) []byte { return noteOf(t, "third/log", otherTrees[7]) }, next: origin, want: `the log "` + origin + `" comes before "third/log"`},
-		{name: "no quorum at the boundary", change: func(_ logs, _ *ledger.Chain, f *ledger.Follower) {
-			p, err := ledger.ParseWitnessPolicy([]byte("witness w " + witnessVKey(t, 60) + "\nquorum w\n"))
-			check(t, "policy", err, "")
-			f.Witnesses = &p
-		}, want: "no quorum of witnesses"},
+		{name: "witnessed", change: witnessed("third/log", "second/log", origin)},
+		{name: "no quorum for a log between", change: witnessed("third/log", origin), want: `the log "second/log", which was closed: checkpoint of size 3 of "second/log": no quorum of witnesses`},
+		{name: "no quorum for the closed log", change: witnessed("third/log", "second/log"), want: `the log "assay.example/log", which was closed: checkpoint of size 12`},
 	} {
 		l, h, trees := threeLogs(t)
 		if c.next == "" {

@@ -122,6 +122,8 @@ func TestParseEnvelope(t *testing.T) {
 		{"a second document", good + good, "second document"},
 		{"cut", good[:len(good)-1], "parse canonical JSON"},
 		{"upper-case key id", strings.Replace(good, `"keyid":"`+e.Signatures[0].KeyID.String(), `"keyid":"`+strings.ToUpper(e.Signatures[0].KeyID.String()), 1), "lower-case"},
+		{"an empty key id", strings.Replace(good, `"keyid":"`+e.Signatures[0].KeyID.String(), `"keyid":"`, 1), "0 characters, want 64"},
+		{"no key id", strings.Replace(good, `"keyid":"`+e.Signatures[0].KeyID.String()+`",`, ``, 1), "not canonical"},
 		{"too long", strings.Repeat(" ", ledger.MaxEnvelope+1), "at most"},
 	} {
 		if (c.data == good) != (c.want == "") {

@@ -166,7 +166,7 @@ func (f Follower) closed(ctx context.Context, chain Chain, last []byte, next Key
 func continues(ctx context.Context, src Source, from, to Checkpoint) error {
 	switch {
 	case to.Size < from.Size:
-		return fmt.Errorf("checkpoint: of size %d, a checkpoint of size %d was seen before", to.Size, from.Size)
+		return fmt.Errorf("checkpoint: of size %d, a checkpoint of size %d was seen before: this is an old copy, or another history that is shorter yet", to.Size, from.Size)
 	case to.Size == from.Size && to.Root != from.Root:
 		return &Fork{Reason: fmt.Errorf("two checkpoints of size %d have different roots", to.Size)}
 	case to.Size == from.Size:

@@ -230,8 +230,11 @@ func (h KeyHistory) Of(use string) []Key { return ofUse(h.keys, use) }
 // Has reports whether a keyset is one of the history.
 func (h KeyHistory) Has(k Keyset) bool {
 	d, err := k.Digest()
-	return err == nil && slices.Contains(h.digests, d)
+	return err == nil && h.HasDigest(d)
 }
+
+// HasDigest reports whether the keyset with a digest is one of the history.
+func (h KeyHistory) HasDigest(d canon.Digest) bool { return slices.Contains(h.digests, d) }
 
 // Find returns a key of the history by its SubjectPublicKeyInfo.
 func (h KeyHistory) Find(spki []byte) (Key, bool) {

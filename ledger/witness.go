@@ -63,117 +63,142 @@ func (c *component) splits() bool {
 // ParseWitnessPolicy reads a policy file. Two laws go beyond the format: a quorum is always asked for, and any two quorums
 // share a witness (k > n/2), so that one log cannot show two histories with honest witnesses.
 func ParseWitnessPolicy(text []byte) (WitnessPolicy, error) {
-	var p WitnessPolicy
 	if len(text) > MaxWitnessPolicy {
-		return p, fmt.Errorf("witness policy: %d bytes, at most %d", len(text), MaxWitnessPolicy)
+		return WitnessPolicy{}, fmt.Errorf("witness policy: %d bytes, at most %d", len(text), MaxWitnessPolicy)
 	}
-	names := map[string]*component{}
-	groups := 0
-	keys, logs := map[string]bool{}, map[string]bool{}
+	r := policyReader{names: map[string]*component{}, keys: map[string]bool{}, ofLogs: map[string]bool{}}
 	for i, line := range strings.Split(string(text), "\n") {
-		fail := func(format string, args ...any) (WitnessPolicy, error) {
-			return WitnessPolicy{}, fmt.Errorf("witness policy: line %d: "+format, append([]any{i + 1}, args...)...)
-		}
-		if strings.ContainsFunc(line, func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }) {
-			return fail("a control character")
-		}
-		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
-		if len(fields) == 0 || fields[0][0] == '#' {
-			continue
-		}
-		define := func(c *component) error {
-			switch {
-			case c.name == "none" || c.name == "any" || c.name == "all":
-				return fmt.Errorf("%q cannot be a name", c.name)
-			case names[c.name] != nil:
-				return fmt.Errorf("%.80q is defined twice", c.name)
-			}
-			names[c.name] = c
-			return nil
-		}
-		switch {
-		case fields[0] == "log" && (len(fields) == 2 || len(fields) == 3):
-			_, key, err := ParseLogVKey(fields[1])
-			if err != nil {
-				return fail("%w", err)
-			}
-			// One key may be that of several logs: of those of a chain.
-			if keys[string(key)] && !logs[string(key)] || slices.Contains(p.logs, fields[1]) {
-				return fail("a key that stands on another line: a witness whose key is the log's counts for nothing")
-			}
-			keys[string(key)], logs[string(key)] = true, true
-			if p.logs = append(p.logs, fields[1]); len(p.logs) > MaxWitnesses {
-				return fail("more than %d logs", MaxWitnesses)
-			}
-		case fields[0] == "witness" && (len(fields) == 3 || len(fields) == 4):
-			id, key, err := ParseWitnessVKey(fields[2])
-			if err != nil {
-				return fail("%w", err)
-			}
-			if keys[string(key)] {
-				return fail("a key that stands on another line: it counts once, and a witness whose key is the log's counts for nothing")
-			}
-			keys[string(key)] = true
-			w := Witness{Name: fields[1], Key: key, id: id}
-			if len(fields) == 4 {
-				w.URL = fields[3]
-			}
-			if err := define(&component{name: w.Name, witness: len(p.witnesses)}); err != nil {
-				return fail("%w", err)
-			}
-			if p.witnesses = append(p.witnesses, w); len(p.witnesses) > MaxWitnesses {
-				return fail("more than %d witnesses", MaxWitnesses)
-			}
-		case fields[0] == "group" && len(fields) >= 4:
-			g := &component{name: fields[1], witness: -1}
-			for _, name := range fields[3:] {
-				m := names[name]
-				switch {
-				case m == nil:
-					return fail("group %.80q: %.80q is not defined above", g.name, name)
-				case m.used:
-					return fail("group %.80q: %.80q is a member of a group already", g.name, name)
-				}
-				m.used = true
-				g.members = append(g.members, m)
-			}
-			switch k, err := strconv.Atoi(fields[2]); {
-			case fields[2] == "any":
-				g.k = 1
-			case fields[2] == "all":
-				g.k = len(g.members)
-			case err != nil || strconv.Itoa(k) != fields[2] || k < 1 || k > len(g.members):
-				return fail("group %.80q: %.80q of its %d members: want any, all or a number from 1 to %d", g.name, fields[2], len(g.members), len(g.members))
-			default:
-				g.k = k
-			}
-			if err := define(g); err != nil {
-				return fail("%w", err)
-			}
-			if groups++; groups > MaxWitnesses {
-				return fail("more than %d groups", MaxWitnesses)
-			}
-		case fields[0] == "quorum" && len(fields) == 2:
-			switch {
-			case p.quorum != nil:
-				return fail("a second quorum")
-			case fields[1] == "none":
-				return fail("quorum none asks for no witness: want the name of a witness or a group")
-			case names[fields[1]] == nil:
-				return fail("quorum: %.80q is not defined above", fields[1])
-			}
-			p.quorum = names[fields[1]]
-		default:
-			return fail("%.80q: want log VKEY [URL], witness NAME VKEY [URL], group NAME K NAME… or quorum NAME", line)
+		if err := r.line(line); err != nil {
+			return WitnessPolicy{}, fmt.Errorf("witness policy: line %d: %w", i+1, err)
 		}
 	}
 	switch {
-	case p.quorum == nil:
+	case r.quorum == nil:
 		return WitnessPolicy{}, errors.New("witness policy: no quorum")
-	case p.quorum.splits():
-		return WitnessPolicy{}, fmt.Errorf("witness policy: quorum %.80q: two quorums need not share a witness, so a log could show two histories; want more than half of a group", p.quorum.name)
+	case r.quorum.splits():
+		return WitnessPolicy{}, fmt.Errorf("witness policy: quorum %.80q: two quorums need not share a witness, so a log could show two histories; want more than half of a group", r.quorum.name)
 	}
-	return p, nil
+	return r.WitnessPolicy, nil
+}
+
+// policyReader is a policy as far as it was read.
+type policyReader struct {
+	WitnessPolicy
+	names  map[string]*component
+	groups int
+	keys   map[string]bool // of logs and witnesses
+	ofLogs map[string]bool
+}
+
+func (r *policyReader) line(line string) error {
+	if strings.ContainsFunc(line, func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }) {
+		return errors.New("a control character")
+	}
+	fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
+	switch n := len(fields); {
+	case n == 0 || fields[0][0] == '#':
+		return nil
+	case fields[0] == "log" && (n == 2 || n == 3):
+		return r.log(fields[1])
+	case fields[0] == "witness" && (n == 3 || n == 4):
+		return r.witness(fields[1], fields[2], strings.Join(fields[3:], ""))
+	case fields[0] == "group" && n >= 4:
+		return r.group(fields[1], fields[2], fields[3:])
+	case fields[0] == "quorum" && n == 2:
+		return r.setQuorum(fields[1])
+	}
+	return fmt.Errorf("%.80q: want log VKEY [URL], witness NAME VKEY [URL], group NAME K NAME… or quorum NAME", line)
+}
+
+// define gives a component its name, which no other has.
+func (r *policyReader) define(c *component) error {
+	switch {
+	case c.name == "none" || c.name == "any" || c.name == "all":
+		return fmt.Errorf("%q cannot be a name", c.name)
+	case r.names[c.name] != nil:
+		return fmt.Errorf("%.80q is defined twice", c.name)
+	}
+	r.names[c.name] = c
+	return nil
+}
+
+func (r *policyReader) log(vkey string) error {
+	_, key, err := ParseLogVKey(vkey)
+	if err != nil {
+		return err
+	}
+	// One key may be that of several logs: of those of a chain.
+	if r.keys[string(key)] && !r.ofLogs[string(key)] || slices.Contains(r.logs, vkey) {
+		return errors.New("a key that stands on another line: a witness whose key is the log's counts for nothing")
+	}
+	r.keys[string(key)], r.ofLogs[string(key)] = true, true
+	if r.logs = append(r.logs, vkey); len(r.logs) > MaxWitnesses {
+		return fmt.Errorf("more than %d logs", MaxWitnesses)
+	}
+	return nil
+}
+
+func (r *policyReader) witness(name, vkey, url string) error {
+	id, key, err := ParseWitnessVKey(vkey)
+	if err != nil {
+		return err
+	}
+	if r.keys[string(key)] {
+		return errors.New("a key that stands on another line: it counts once, and a witness whose key is the log's counts for nothing")
+	}
+	r.keys[string(key)] = true
+	if err := r.define(&component{name: name, witness: len(r.witnesses)}); err != nil {
+		return err
+	}
+	if r.witnesses = append(r.witnesses, Witness{Name: name, URL: url, Key: key, id: id}); len(r.witnesses) > MaxWitnesses {
+		return fmt.Errorf("more than %d witnesses", MaxWitnesses)
+	}
+	return nil
+}
+
+func (r *policyReader) group(name, count string, members []string) error {
+	g := &component{name: name, witness: -1}
+	for _, name := range members {
+		m := r.names[name]
+		switch {
+		case m == nil:
+			return fmt.Errorf("group %.80q: %.80q is not defined above", g.name, name)
+		case m.used:
+			return fmt.Errorf("group %.80q: %.80q is a member of a group already", g.name, name)
+		}
+		m.used = true
+		g.members = append(g.members, m)
+	}
+	switch k, err := strconv.Atoi(count); {
+	case count == "any":
+		g.k = 1
+	case count == "all":
+		g.k = len(g.members)
+	case err != nil || strconv.Itoa(k) != count || k < 1 || k > len(g.members):
+		return fmt.Errorf("group %.80q: %.80q of its %d members: want any, all or a number from 1 to %d", g.name, count, len(g.members), len(g.members))
+	default:
+		g.k = k
+	}
+	if err := r.define(g); err != nil {
+		return err
+	}
+	if r.groups++; r.groups > MaxWitnesses {
+		return fmt.Errorf("more than %d groups", MaxWitnesses)
+	}
+	return nil
+}
+
+func (r *policyReader) setQuorum(name string) error {
+	switch {
+	case r.quorum != nil:
+		return errors.New("a second quorum")
+	case name == "none":
+		return errors.New("quorum none asks for no witness: want the name of a witness or a group")
+	case r.names[name] == nil:
+		return fmt.Errorf("quorum: %.80q is not defined above", name)
+	}
+	r.quorum = r.names[name]
+	return nil
 }
 
 // Witnesses returns all witnesses, in the order of the file.

@@ -75,7 +75,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 	public := []string{
 		"GET /.well-known/jwks.json", "GET /log/checkpoint", "GET /log/tile/{tile}", "GET /log/{log}/checkpoint", "GET /log/{log}/tile/{tile}",
-		"GET /v1/checkpoints", "GET /v1/health", "GET /v1/keys", "GET /v1/logins", "GET /v1/logs", "POST /v1/logins", "POST /v1/nodes", "POST /v1/verify",
+		"GET /v1/checkpoints", "GET /v1/engines", "GET /v1/health", "GET /v1/keys", "GET /v1/logins", "GET /v1/logs", "POST /v1/logins", "POST /v1/nodes", "POST /v1/verify",
 	}
 	for _, op := range newLab(t, "").operations() {
 		route := op.method + " " + op.path

@@ -73,7 +73,8 @@ func (s *Server) activated(ctx context.Context, node string, secret []byte) (cli
 	refusal := refuse(codeActivation, "no activation is open: ask for one")
 	err := s.store.Tx(ctx, func(tx *Tx) error {
 		now := s.time()
-		var ek, ak, hash []byte
+		var ek canon.Digest
+		var ak, hash []byte
 		var expires int64
 		err := tx.SQL.QueryRowContext(ctx, `SELECT ek, ak, hash, expires FROM activation_offer WHERE node = $1`+s.store.db.ForUpdate(), node).Scan(&ek, &ak, &hash, &expires)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -94,7 +95,7 @@ func (s *Server) activated(ctx context.Context, node string, secret []byte) (cli
 			refusal = refuse(codeActivation, "another secret was sent: the offer is ended")
 			return nil
 		}
-		refusal, done = nil, client.Activated{EK: canon.Digest(ek), AK: ak}
+		refusal, done = nil, client.Activated{EK: ek, AK: ak}
 		return s.record(ctx, tx, node, done, now)
 	})
 	if err == nil && refusal != nil {
@@ -126,11 +127,9 @@ func (s *Server) known(ctx context.Context, e *attest.Expect, node string, recei
 	defer rows.Close()
 	for rows.Next() {
 		a := attest.Activation{Verifier: s.origin}
-		var ek []byte
-		if err := rows.Scan((*[]byte)(&a.AK), &ek); err != nil {
+		if err := rows.Scan((*[]byte)(&a.AK), &a.EK); err != nil {
 			return fmt.Errorf("read activations: %w", err)
 		}
-		a.EK = canon.Digest(ek)
 		e.Activations = append(e.Activations, a)
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {

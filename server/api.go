@@ -226,6 +226,8 @@ func (s *Server) publicOperations(api huma.API) {
 		})
 	register(s, api, operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys: the log's keysets, the first one first", http.StatusOK, 0),
 		func(ctx context.Context, _ *empty) (*answer[client.Keysets], error) { return answered(s.keysets(ctx)) })
+	register(s, api, operation(http.MethodGet, "/v1/engines", "engines", "Ask for the engines that the log has entries of", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Engines], error) { return answered(s.engines(ctx)) })
 	register(s, api, operation(http.MethodGet, "/v1/checkpoints", "checkpoints", "Ask for the kept checkpoints on both sides of an entry", http.StatusOK, 0),
 		func(ctx context.Context, in *aroundInput) (*answer[client.CheckpointsAround], error) {
 			log, err := s.logAt(ctx, in.Log)
@@ -352,8 +354,13 @@ func responses(status int, mediaType string, schema *huma.Schema) map[string]*hu
 func register[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
 	op.Responses["default"] = responses(0, problemType, api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problemDocument](), true, ""))["0"]
 	op.Responses["default"].Description = "Refusal (RFC 9457)"
-	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handle(ctx, in)
+	huma.Register(api, op, func(ctx context.Context, in *I) (out *O, err error) {
+		if op.Method != http.MethodGet {
+			err = s.headsFirst(ctx)
+		}
+		if err == nil {
+			out, err = handle(ctx, in)
+		}
 		if err != nil {
 			return nil, s.problemOf(ctx, op.Method+" "+op.Path, err)
 		}

@@ -24,7 +24,7 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.appraiseDue(ctx); err != nil && ctx.Err() == nil {
-			s.alarm("appraising failed", "error", err)
+			s.failed("appraising failed", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -47,6 +47,9 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 		if err != nil || len(due) == 0 {
 			return err
 		}
+		if err := s.headsFirst(ctx); err != nil { // what is given and fetched is logged
+			return err
+		}
 		if err := s.enterLog(ctx); err != nil {
 			return err
 		}
@@ -61,11 +64,14 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 				}
 				continue
 			}
+			if err := s.headsFirst(ctx); err != nil {
+				return err
+			}
 			err := s.decide(ctx, evidence, got[evidence])
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.Is(err, ErrNotHeld), errors.Is(err, sqldb.ErrUnavailable):
+			case errors.Is(err, ErrNotHeld), sqldb.Unavailable(err):
 				return err
 			case errors.Is(err, sqldb.ErrExists):
 				// Another process enrolled one of its devices meanwhile. It is still due, and is judged with that known.
@@ -88,11 +94,11 @@ func (s *Server) due(ctx context.Context) ([]canon.Digest, error) {
 	defer rows.Close()
 	var out []canon.Digest
 	for rows.Next() {
-		var b []byte
-		if err := rows.Scan(&b); err != nil {
+		var d canon.Digest
+		if err := rows.Scan(&d); err != nil {
 			return nil, fmt.Errorf("look for submissions: %w", err)
 		}
-		out = append(out, canon.Digest(b))
+		out = append(out, d)
 	}
 	return out, rows.Err()
 }
@@ -116,7 +122,7 @@ type takenEvidence struct {
 
 func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenEvidence, err error) {
 	t.digest = evidence
-	var body []byte
+	var body canon.Digest
 	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT submission.node, submission.received, challenge.body FROM submission JOIN challenge ON challenge.id = submission.challenge
 		WHERE evidence = $1`, evidence[:]).Scan(&t.node, (*int64)(&t.received), &body)
 	if err != nil {
@@ -125,7 +131,7 @@ func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenE
 	if t.data, err = s.store.Blob(ctx, evidence); err != nil {
 		return t, err
 	}
-	document, err := s.store.Blob(ctx, canon.Digest(body))
+	document, err := s.store.Blob(ctx, body)
 	if err != nil {
 		return t, err
 	}
@@ -197,6 +203,9 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 		return j, err
 	}
 	c.Expect.Challenge = &t.challenge
+	if c.Expect.Cosigned, err = s.cosigned(ctx, t.challenge.Checkpoint, now); err != nil {
+		return j, err
+	}
 	enrolled, err := s.devices(ctx, `node = $1`, t.node)
 	if err != nil {
 		return j, err

@@ -13,7 +13,7 @@ import (
 // begin makes what a first start makes and logs what changed since the last one: the keyset as the log's first entry,
 // then policy, reference values, collateral and the module of the rules.
 func (s *Server) begin(ctx context.Context) error {
-	if _, err := s.store.AppendHeads(ctx, s.time()); err != nil { // before anything is logged after a long rest
+	if err := s.headsFirst(ctx); err != nil {
 		return err
 	}
 	name := s.settings.LogName
@@ -78,8 +78,7 @@ func (s *Server) logGiven(ctx context.Context) error {
 		return err
 	}
 	return s.store.Tx(ctx, func(tx *Tx) error {
-		// Of several processes that start at once, one after another compares.
-		if _, err := tx.hold(ctx, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx.SQL); err != nil { // of several processes that start at once, one after another compares
 			return err
 		}
 		for _, item := range s.given.collateral {

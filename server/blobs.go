@@ -41,7 +41,8 @@ const (
 	minCompressed = 128                        // bytes below which compressing is not tried
 	maxDecoded    = uint64(2 * pack.MaxRecord) // bytes that a frame may decompress to
 	folderName    = "NAME"                     // file of a blob folder that holds its name
-	movedAtOnce   = 256                        // blobs that one transaction moves
+	movedAtOnce   = 256                        // blobs that one transaction moves, and
+	movedBytes    = 16 << 20                   // bytes of them, after which no other is taken
 	readTries     = 4                          // places that a blob is looked for when it is moved meanwhile
 )
 
@@ -77,12 +78,15 @@ type storedBlob struct {
 // edge says that a whole needs a part.
 type edge struct{ part, whole canon.Digest }
 
-// encode returns how a blob is written, and the parts that are written beside it.
+// encode returns how a blob is written, and the parts that are written beside it. A part has none: whoever sends a bundle
+// may have put another one into it.
 func (c codec) encode(digest canon.Digest, data []byte, part bool) (b storedBlob, parts map[canon.Digest][]byte) {
 	b = storedBlob{digest: digest, data: data, part: part}
-	if manifest, parts, ok := splitBundle(data); ok {
-		b.coding, b.data = codingManifest, c.w.EncodeAll(manifest, nil)
-		return b, parts
+	if !part {
+		if manifest, parts, ok := splitBundle(data); ok {
+			b.coding, b.data = codingManifest, c.w.EncodeAll(manifest, nil)
+			return b, parts
+		}
 	}
 	if len(data) >= minCompressed {
 		if z := c.w.EncodeAll(data, nil); len(z) < len(data) {
@@ -196,11 +200,11 @@ func queryDigests(ctx context.Context, q rowsQuerier, query string, args ...any)
 	defer rows.Close()
 	var out []canon.Digest
 	for rows.Next() {
-		var d []byte
+		var d canon.Digest
 		if err := rows.Scan(&d); err != nil {
 			return nil, err
 		}
-		out = append(out, canon.Digest(d))
+		out = append(out, d)
 	}
 	return out, rows.Err()
 }
@@ -380,15 +384,18 @@ func (s *Store) adopt(segment int64) (end int64, ok bool, err error) {
 func (s *Store) MoveBlobs(ctx context.Context, dir string, progress func(moved int64)) error {
 	fail := func(err error) error { return fmt.Errorf("move blobs: %w", err) }
 	if s.folder == nil {
-		if err := s.nameFolder(ctx, dir); err != nil {
-			return fail(err)
+		folder, err := s.openFolder(ctx) // another process may have named one since this store was opened
+		if err == nil && folder == nil {
+			if err = s.nameFolder(ctx, dir); err == nil {
+				folder, err = s.openFolder(ctx)
+			}
 		}
-		folder, err := s.openFolder(ctx)
 		if err != nil {
 			return fail(err)
 		}
 		s.folder = folder
-	} else if same, err := sameFolder(dir, s.folder.Dir()); err != nil || !same {
+	}
+	if same, err := sameFolder(dir, s.folder.Dir()); err != nil || !same {
 		return fail(errors.Join(err, fmt.Errorf("they lie in %s already", s.folder.Dir())))
 	}
 	moved, after := int64(0), []byte{}
@@ -421,7 +428,7 @@ func (s *Store) nameFolder(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := files.Folder(path); err != nil {
 		return err
 	}
 	var b [16]byte
@@ -429,15 +436,11 @@ func (s *Store) nameFolder(ctx context.Context, dir string) error {
 		return err
 	}
 	name := hex.EncodeToString(b[:])
-	f, err := os.OpenFile(filepath.Join(path, folderName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	err = files.Create(filepath.Join(path, folderName), []byte(name+"\n"))
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is a blob folder already: of another database, or left by a move that was ended; then remove it", path)
 	}
 	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, name)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	kept := path
@@ -446,10 +449,14 @@ func (s *Store) nameFolder(ctx context.Context, dir string) error {
 			kept = rel
 		}
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO blob_folder(id, path, name) VALUES (1, $1, $2)`, kept, name)
 		return err
 	})
+	if errors.Is(err, sqldb.ErrExists) {
+		err = errors.Join(errors.New("another process has named a blob folder meanwhile"), os.Remove(filepath.Join(path, folderName)))
+	}
+	return err
 }
 
 // moveSome moves the blobs that come after a digest and returns the last one's.
@@ -463,13 +470,11 @@ func (s *Store) moveSome(ctx context.Context, after []byte) (n int, last []byte,
 		}
 		defer rows.Close()
 		var items []pack.Item
-		for rows.Next() {
+		for size := 0; size < movedBytes && rows.Next(); size += len(items[len(items)-1].Data) {
 			var i pack.Item
-			var digest []byte
-			if err := rows.Scan(&digest, &i.Coding, &i.Data); err != nil {
+			if err := rows.Scan(&i.Digest, &i.Coding, &i.Data); err != nil {
 				return err
 			}
-			i.Digest = canon.Digest(digest)
 			items = append(items, i)
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(items) == 0 {

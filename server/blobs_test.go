@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -121,7 +122,8 @@ func TestBlobsComeBack(t *testing.T) {
 		blobs := [][]byte{
 			{}, []byte("short"), bytes.Repeat([]byte("long "), 5000), random(1, 5000), text, env.Payload,
 			bundleOf(t, []byte("other report"), chain),
-			bundleOf(t, []byte("short chain"), chain[:255]),                   // below the size that is worth a row
+			bundleOf(t, []byte("short chain"), chain[:255]), // below the size that is worth a row
+			bundleOf(t, []byte("another bundle as a chain"), bundleOf(t, nil, random(4, 900))),
 			bytes.Replace(text, []byte(`"payload"`), []byte(` "payload"`), 1), // not canonical: not split
 			append(bytes.Clone(text), '\n'),
 		}
@@ -129,10 +131,10 @@ func TestBlobsComeBack(t *testing.T) {
 		putBlobs(t, s, blobs[0], blobs[4])
 		wantBlobs(t, s, blobs...)
 		wantBlobs(t, s, chain)
-		if h := holdings(t, s); h.Blobs != int64(len(blobs)+1) {
-			t.Errorf("%d rows, want one for each blob and one for the chain that two share", h.Blobs)
+		if h := holdings(t, s); h.Blobs != int64(len(blobs)+2) {
+			t.Errorf("%d rows, want one for each blob, one for the chain that two share and one for that which is a bundle", h.Blobs)
 		}
-		if n, err := s.CheckBlobs(t.Context(), func(err error) { t.Error(err) }); err != nil || n != int64(len(blobs)+1) {
+		if n, err := s.CheckBlobs(t.Context(), func(err error) { t.Error(err) }); err != nil || n != int64(len(blobs)+2) {
 			t.Errorf("%d checked (%v)", n, err)
 		}
 		other := openStore(t, url) // another process reads them too
@@ -231,6 +233,7 @@ func TestMoveBlobs(t *testing.T) {
 		}))
 		blobs = append(blobs, plain)
 		dir := filepath.Join(t.TempDir(), "a", "blobs")
+		slow := openStore(t, url) // began before there was a folder, and moves after it
 		var last int64
 		must(t, s.MoveBlobs(t.Context(), dir, func(n int64) { last = n }))
 		if last != int64(len(blobs)+1) {
@@ -251,10 +254,30 @@ func TestMoveBlobs(t *testing.T) {
 			t.Errorf("%d moved the second time, want 1", last)
 		}
 		wantBlobs(t, openStore(t, url), append(blobs, late)...)
-		if err := s.MoveBlobs(t.Context(), t.TempDir(), func(int64) {}); err == nil || !strings.Contains(err.Error(), "they lie in "+dir) {
-			t.Errorf("a second folder: %v", err)
+		other := t.TempDir()
+		for _, s := range []*server.Store{s, slow} {
+			if err := s.MoveBlobs(t.Context(), other, func(int64) {}); err == nil || !strings.Contains(err.Error(), "they lie in "+dir) {
+				t.Errorf("a second folder: %v", err)
+			}
+			must(t, s.MoveBlobs(t.Context(), dir, func(int64) { t.Error("it was moved already") }))
+		}
+		if left, err := os.ReadDir(other); err != nil || len(left) > 0 {
+			t.Errorf("in the second folder: %v (%v)", left, err)
 		}
 	})
+}
+
+// TestMoveLargeBlobs: what one transaction moves, and so holds in memory, is bounded in bytes as well.
+func TestMoveLargeBlobs(t *testing.T) {
+	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "assay.db"))
+	for i := range 2 {
+		putBlobs(t, s, random(byte(i), 16<<20))
+	}
+	var moved []int64
+	must(t, s.MoveBlobs(t.Context(), filepath.Join(t.TempDir(), "blobs"), func(n int64) { moved = append(moved, n) }))
+	if !slices.Equal(moved, []int64{1, 2}) {
+		t.Errorf("moved in steps to %v, want one at a time", moved)
+	}
 }
 
 // TestFolderOfAnother: a database opens its own blob folder and no other, and none that is not there.
@@ -313,7 +336,7 @@ func TestRebuildOnAFolder(t *testing.T) {
 	must(t, s.MoveBlobs(t.Context(), filepath.Join(dir, "blobs"), func(int64) {}))
 	putBlobs(t, s, []byte("kept"), []byte{})
 	must(t, s.Close())
-	_, err := server.Rebuild(t.Context(), from, to, newSource(1))
+	_, err := server.Rebuild(t.Context(), from, to, newSource(1), nil)
 	must(t, err)
 	wantBlobs(t, openStore(t, to), []byte("kept"), []byte{})
 }
@@ -378,6 +401,11 @@ func TestDamagedRow(t *testing.T) {
 	bad[7] ^= 1
 	must(t, db.Tx(t.Context(), func(tx *sql.Tx) error { _, err := tx.Exec(`UPDATE blob SET data = $1`, bad); return err }))
 	if _, err := s.Blob(t.Context(), canon.Sum(blob)); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("%v, want damage", err)
+	}
+	// A digest that is none is an error as well, and no panic.
+	must(t, db.Tx(t.Context(), func(tx *sql.Tx) error { _, err := tx.Exec(`UPDATE blob SET digest = $1`, blob[:5]); return err }))
+	if _, err := s.CheckBlobs(t.Context(), func(error) {}); err == nil || !strings.Contains(err.Error(), "damaged database: a digest of 5 bytes, want 32") {
 		t.Errorf("%v, want damage", err)
 	}
 }

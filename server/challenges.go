@@ -100,7 +100,7 @@ type issued struct {
 	id      []byte
 	log     int64 // number of the log that it ends with
 	node    string
-	body    []byte // digest of the document
+	body    canon.Digest // of the document
 	issued  canon.Time
 	expires canon.Time
 	used    bool

@@ -137,7 +137,11 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 	}
 	slices.SortFunc(items, func(a, b collateral.Item) int { return slices.Compare(a.Record.Data[:], b.Record.Data[:]) })
 	return s.store.Tx(ctx, func(tx *Tx) error {
-		if _, err := tx.hold(ctx, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx.SQL); err != nil {
+			return err
+		}
+		log, err := tx.openLog(ctx)
+		if err != nil {
 			return err
 		}
 		for n, i := range items {
@@ -156,7 +160,7 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 			if err != nil {
 				return err
 			}
-			if slices.ContainsFunc(found, func(r Record) bool { return r.Kind == ledger.KindCollateral && r.Log == tx.log }) {
+			if slices.ContainsFunc(found, func(r Record) bool { return r.Kind == ledger.KindCollateral && r.Log == log }) {
 				continue
 			}
 			tx.PutBlob(record)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,16 +47,6 @@ func (s *Store) Collect(ctx context.Context, now canon.Time) (Collected, error) 
 }
 
 func (s *Store) collectParts(ctx context.Context, now canon.Time, c *Collected) error {
-	acts, err := s.Acts(ctx)
-	if err != nil {
-		return err
-	}
-	held := map[canon.Digest]bool{}
-	for _, h := range ledger.InForce(acts) {
-		for _, d := range h.Digests {
-			held[d] = true
-		}
-	}
 	due := int64(now - seconds(GarbageAge))
 	var any int
 	if err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM blob WHERE unnamed <> 0 AND unnamed <= $1`, due).Scan(&any); err != nil {
@@ -65,38 +56,68 @@ func (s *Store) collectParts(ctx context.Context, now canon.Time, c *Collected) 
 		return nil
 	}
 	for after := []byte{}; after != nil; {
-		var gone int64
-		from := after
-		err := s.db.Erase(ctx, func(tx *sql.Tx) error {
-			gone, after = 0, nil
-			found, err := queryDigests(ctx, tx, `SELECT digest FROM blob WHERE unnamed <> 0 AND unnamed <= $1 AND digest > $2 ORDER BY digest LIMIT $3`+s.db.ForUpdate(),
-				due, from, collectBatch)
-			if err != nil {
-				return err
-			}
-			// Each row is held now. Whoever came to need it before has committed, and the next statement sees that.
-			for _, d := range found {
-				after = append([]byte{}, d[:]...)
-				needed, err := isNeeded(ctx, tx, d)
-				if err != nil {
-					return err
-				}
-				if needed || held[d] {
-					continue
-				}
-				if err := deleteBlob(ctx, tx, d, now); err != nil {
-					return err
-				}
-				gone++
-			}
-			return nil
-		})
+		acts, err := s.Acts(ctx)
 		if err != nil {
 			return err
 		}
-		c.Blobs += gone
+		s.testingOnlyStep("held")
+		last, gone, err := s.collectSome(ctx, due, after, acts, now)
+		if errors.Is(err, errMovedOn) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		after, c.Blobs = last, c.Blobs+gone
 	}
 	return nil
+}
+
+// collectSome deletes those parts behind a digest that are due, not needed and not on hold, a batch at most. It returns the
+// last digest that it looked at, nil at the end. acts are all of the log; if there are more by now: errMovedOn.
+func (s *Store) collectSome(ctx context.Context, due int64, after []byte, acts []ledger.Act, now canon.Time) (last []byte, gone int64, err error) {
+	held := map[canon.Digest]bool{}
+	for _, h := range ledger.InForce(acts) {
+		for _, d := range h.Digests {
+			held[d] = true
+		}
+	}
+	err = s.db.Erase(ctx, func(tx *sql.Tx) error {
+		gone, last = 0, nil
+		// The stream first, as whoever makes a hold takes it: none comes until the end of this.
+		if err := holdServer(ctx, tx); err != nil {
+			return err
+		}
+		found, err := queryDigests(ctx, tx, `SELECT digest FROM blob WHERE unnamed <> 0 AND unnamed <= $1 AND digest > $2 ORDER BY digest LIMIT $3`+s.db.ForUpdate(),
+			due, after, collectBatch)
+		if err != nil {
+			return err
+		}
+		var n int
+		if err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM entry WHERE kind = 'erasure/v1'`).Scan(&n); err != nil {
+			return err
+		}
+		if n != len(acts) {
+			return errMovedOn
+		}
+		// Each row is held now. Whoever came to need it before has committed, and the next statement sees that.
+		for _, d := range found {
+			last = bytes.Clone(d[:])
+			needed, err := isNeeded(ctx, tx, d)
+			if err != nil {
+				return err
+			}
+			if needed || held[d] {
+				continue
+			}
+			if err := deleteBlob(ctx, tx, d, now); err != nil {
+				return err
+			}
+			gone++
+		}
+		return nil
+	})
+	return last, gone, err
 }
 
 // isNeeded reports whether a part has a whole.
@@ -233,11 +254,11 @@ func (s *Store) emptySegment(ctx context.Context, segment int64, c *Collected) e
 			var items []pack.Item
 			for rows.Next() {
 				p := pack.Place{Segment: segment}
-				var d []byte
+				var d canon.Digest
 				if err := rows.Scan(&d, &p.At, &p.Length); err != nil {
 					return err
 				}
-				i, err := s.folder.Read(p, canon.Digest(d))
+				i, err := s.folder.Read(p, d)
 				if err != nil {
 					return err
 				}

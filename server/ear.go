@@ -97,13 +97,12 @@ func (s *Server) mayRender(ctx context.Context, who caller, evidence canon.Diges
 
 // loadKept reads what was stored with a verdict.
 func (s *Server) loadKept(ctx context.Context, evidence canon.Digest) (k earKept, err error) {
-	var appraisal, signed []byte
-	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT appraisal, result FROM submission WHERE evidence = $1`, evidence[:]).Scan(&appraisal, &signed)
+	var appraisal canon.Digest
+	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT appraisal, result FROM submission WHERE evidence = $1`, evidence[:]).Scan(&appraisal, &k.signed)
 	if err != nil {
 		return k, fmt.Errorf("read a verdict: %w", err)
 	}
-	k.signed = canon.Digest(signed)
-	text, err := s.store.Blob(ctx, canon.Digest(appraisal))
+	text, err := s.store.Blob(ctx, appraisal)
 	if err != nil {
 		return k, err
 	}

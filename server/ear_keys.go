@@ -13,18 +13,16 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server/keyring"
 	"github.com/assay-network/assay/verifier"
 )
 
 // Keys of attestation results are apart from the keys of the log: no entry names them, they change as often as the operator
-// likes, and relying parties find them at /.well-known/jwks.json. Each is P-256,
-// since ES256 is what every JWT library reads.
+// likes, and relying parties find them at /.well-known/jwks.json. Each is P-256, since ES256 is what every JWT library
+// reads.
 //
 // The database says which key signs, so that all processes change at once. A key that was retired signs nothing more, its
-// file is removed, and it stays published until the
-// last result of it has expired.
+// file is removed, and it stays published until the last result of it has expired.
 
 // beginEAR makes the first key, or another one where the settings ask for it. The file is on the disk before the row
 // that names it; a crash between the two leaves a file that nothing names.
@@ -70,8 +68,7 @@ func (s *Server) newEARKey(ctx context.Context, instead string) error {
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		made = false
 		now := int64(s.time())
-		// The row of the stream is there since the first entry, and serves as the lock of what a start changes.
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		if err := holdServer(ctx, tx.SQL); err != nil {
 			return err
 		}
 		var signs string
@@ -87,7 +84,7 @@ func (s *Server) newEARKey(ctx context.Context, instead string) error {
 		return err
 	})
 	if err != nil || !made {
-		return errors.Join(err, s.ring.Forget(keyring.UseEAR, key.ID()))
+		return s.dropKey(err, keyring.UseEAR, key.ID())
 	}
 	return nil
 }

@@ -73,6 +73,9 @@ func TestEngine(t *testing.T) {
 	if got := n.resultOf(evidence).Build.Engine; got != canon.Sum(code) {
 		t.Errorf("the result names the engine %s, want %s", got, canon.Sum(code))
 	}
+	if !strings.Contains(l.log.String(), "compiling and trying the engine module") {
+		t.Errorf("it takes seconds, and nothing is said of it: %s", l.log)
+	}
 	l.restart()
 	_, again := n.prove()
 	all := l.engines()

@@ -75,7 +75,8 @@ func (s *Server) outrun(ctx context.Context, node string, evidence canon.Digest)
 	return client.Submitted{Evidence: evidence, Promise: deref(known)}, err
 }
 
-// take commits a submission, in the log of its challenge. A second one of the same bytes, or for the same challenge, is [sqldb.ErrExists].
+// take commits a submission, in the log of its challenge. A second one of the same bytes, or for the same challenge, is
+// [sqldb.ErrExists].
 func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, now canon.Time) (ledger.Envelope, error) {
 	var promise ledger.Envelope
 	key, err := s.signer(ctx, ledger.UsePromise, now)
@@ -99,7 +100,7 @@ func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, 
 		}
 		evidence := tx.PutBlob(data)
 		commitment, entry, err := tx.Append(ctx, Draft{
-			Kind: ledger.KindEvidence, Stream: ledger.NodeStream(node), Time: now, Body: evidence, Refs: []canon.Digest{canon.Digest(ch.body)},
+			Kind: ledger.KindEvidence, Stream: ledger.NodeStream(node), Time: now, Body: evidence, Refs: []canon.Digest{ch.body},
 		})
 		if err != nil {
 			return err

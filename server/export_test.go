@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"testing"
 
 	"github.com/assay-network/assay/attest"
@@ -12,6 +13,9 @@ import (
 func (s *Server) TestingOnlyAppraise(f func(*verifier.Opened, attest.Case) verifier.Appraisal) {
 	s.appraise = f
 }
+
+// TestingOnlyPublish publishes without looking first whose turn it is, as a process does between two looks.
+func (s *Server) TestingOnlyPublish(ctx context.Context) error { return s.publish(ctx) }
 
 // TestingOnlyStep has f told of each step after which a process may die.
 func (s *Store) TestingOnlyStep(f func(string)) { s.testingOnlyStep = f }

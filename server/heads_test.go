@@ -198,3 +198,33 @@ func TestHeadsAmongWriters(t *testing.T) {
 		}
 	})
 }
+
+// TestHeadsAfterARest: a server that stood still, or whose clock jumped, logs the heads entry that came due before anything
+// else, whoever comes first: an auditor finds no gap. TestHeadsDue of package audit has what he says where there is one.
+func TestHeadsAfterARest(t *testing.T) {
+	const rest = 2 * ledger.HeadsWithin * time.Second
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url)
+		n := l.join("one")
+		l.audited(n.submit(n.evidence(n.challenge())))
+		for name, rested := range map[string]func(){
+			"stopped and started": func() { l.clock.advance(rest); l.restart(); l.join("two") },
+			"clock jumps":         func() { l.clock.advance(rest); n.challenge() },
+			"a year":              func() { l.clock.advance(365 * 24 * time.Hour); l.join("three") },
+		} {
+			before := l.kindOf(ledger.KindHeads)
+			rested()
+			if got := l.kindOf(ledger.KindHeads); got != before+1 {
+				t.Errorf("%s: %d heads entries, want one", name, got-before)
+			}
+		}
+		l.audited()
+		sent := n.evidence(n.challenge())
+		l.clock.advance(2 * server.HeadsCheck) // nothing is due
+		before := l.kindOf(ledger.KindHeads)
+		l.audited(n.submit(sent))
+		if got := l.kindOf(ledger.KindHeads); got != before {
+			t.Errorf("%d heads entries that were not due", got-before)
+		}
+	})
+}

@@ -49,7 +49,7 @@ func (s *Server) withNewest(ctx context.Context, given []attest.Collateral) ([]a
 		if !i.ok {
 			continue
 		}
-		var newest []byte
+		var newest canon.Digest
 		err := s.store.db.Reader().QueryRowContext(ctx, `SELECT digest FROM issue WHERE kind = $1 AND subject = $2
 			AND (number > $3 OR number = $3 AND issued > $4)`, item.Kind, i.Subject, i.Number, int64(i.At)).Scan(&newest)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -58,10 +58,10 @@ func (s *Server) withNewest(ctx context.Context, given []attest.Collateral) ([]a
 		if err != nil {
 			return nil, fmt.Errorf("look for a newer issue of %s: %w", i.Subject, err)
 		}
-		if slices.ContainsFunc(all, func(c attest.Collateral) bool { return c.Digest() == canon.Digest(newest) }) {
+		if slices.ContainsFunc(all, func(c attest.Collateral) bool { return c.Digest() == newest }) {
 			continue
 		}
-		data, err := s.store.Blob(ctx, canon.Digest(newest))
+		data, err := s.store.Blob(ctx, newest)
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server/keyring"
 )
@@ -94,11 +95,11 @@ func (s *Store) keysAfter(ctx context.Context, k keys) (keys, error) {
 	var bodies []canon.Digest
 	for rows.Next() {
 		var log, sequence int64
-		var body []byte
+		var body canon.Digest
 		if err := rows.Scan(&log, &sequence, &body); err != nil {
 			return k, fmt.Errorf("read keysets: %w", err)
 		}
-		bodies = append(bodies, canon.Digest(body))
+		bodies = append(bodies, body)
 		if log > end.log { // came between the two queries
 			end.log, end.next = log, 0
 		}
@@ -337,11 +338,20 @@ func (s *Server) renewKeys(ctx context.Context) error {
 			return next, []ledger.Signer{by, made}, err
 		})
 		if err != nil {
-			return errors.Join(err, s.ring.Forget(use, made.ID()))
+			return s.dropKey(err, use, made.ID())
 		}
 		s.log.Info("new key", "use", use, "key", made.ID().Short(), "overlap", time.Duration(overlap)*time.Second)
 	}
 	return nil
+}
+
+// dropKey removes the file of a new key, since what should name it failed, and returns why it did. After a failed commit
+// the key may be named all the same: the file stays then, for the log may never do without it.
+func (s *Server) dropKey(why error, use string, id canon.Digest) error {
+	if errors.Is(why, sqldb.ErrCommit) {
+		return fmt.Errorf("%w: if the log names the new %s key %s, the next start finds it", why, use, id.Short())
+	}
+	return errors.Join(why, s.ring.Forget(use, id))
 }
 
 // addKeyset logs a keyset that is made from those before it. Of several processes that do so at once, one after another

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/server/keyring"
 )
 
 // keyFile returns the path of the file of the newest key of a use.
@@ -82,7 +83,7 @@ func TestKeys(t *testing.T) {
 		}
 		t.Run(use+" lost", func(t *testing.T) {
 			swap(t, l.keyFile(use), nil)
-			wantErr(t, l.opened(), use+" key "+keys.Standing(use, keys.Made)[0].ID().Short()+": its private half is not here")
+			wantErr(t, l.opened(), use+" key "+keys.Standing(use, keys.Made)[0].ID().Short()+": its private half is not here, in no file of the key folder and no token that was named; ")
 		})
 	}
 	t.Run("another key in its file", func(t *testing.T) {
@@ -350,6 +351,20 @@ func TestRenewKilled(t *testing.T) {
 		t.Errorf("%d key files after a renewal that failed, want %d", got, there)
 	}
 	run(`DROP TRIGGER no_keysets`)
+	// A commit that fails may have been done: the keys stay, since the log or the database may name them.
+	run(`CREATE TABLE absent(id BIGINT PRIMARY KEY)`)
+	run(`CREATE TABLE lacking(id BIGINT REFERENCES absent(id) DEFERRABLE INITIALLY DEFERRED)`)
+	run(`CREATE TRIGGER no_keysets BEFORE INSERT ON entry WHEN NEW.kind = 'keyset/v1' BEGIN INSERT INTO lacking VALUES (1); END`)
+	run(`CREATE TRIGGER no_ear_keys BEFORE INSERT ON ear_key BEGIN INSERT INTO lacking VALUES (1); END`)
+	for i, use := range []string{ledger.UseLog, keyring.UseEAR} {
+		wantErr(t, l.opened(func(s *server.Settings) { s.Renew = []string{use} }), "the next start finds it")
+		if got := files(); got != there+i+1 {
+			t.Errorf("%d key files after the commit of a renewed %s key failed, want %d", got, use, there+i+1)
+		}
+	}
+	for _, query := range []string{`DROP TRIGGER no_keysets`, `DROP TRIGGER no_ear_keys`, `DROP TABLE lacking`, `DROP TABLE absent`} {
+		run(query)
+	}
 	l.restart()
 	if !sameJSON(t, l.server.Keyset(), before) {
 		t.Error("the keyset changed without an entry")

@@ -148,6 +148,24 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestRoleLost: a process that finds its role taken while it works says so once.
+func TestRoleLost(t *testing.T) {
+	url := pgtest.URL(t)
+	l := newLab(t, url)
+	second, err := server.New(t.Context(), l.settings, server.Deps{Now: l.clock.Now, Random: newSource(3), Log: quiet()})
+	must(t, err)
+	defer second.Close()
+	setExpiry(t, url, server.RolePublish, -time.Second)
+	must(t, second.Advance(t.Context()))
+	for range 3 {
+		must(t, l.server.TestingOnlyPublish(t.Context()))
+	}
+	l.advance()
+	if told := strings.Count(l.log.String(), `msg="role lost" role=publish`); told != 1 {
+		t.Errorf("told %d times: %s", told, l.log)
+	}
+}
+
 // TestRoles: a process does what it was started for and nothing else, and says so.
 func TestRoles(t *testing.T) {
 	url := pgtest.URL(t)

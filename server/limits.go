@@ -40,11 +40,13 @@ const (
 	RetryAppraisal  = 10 * time.Second       // after an appraisal that could not be stored
 	WitnessTimeout  = 5 * time.Second        // one round of asking witnesses
 	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
+	WitnessSilence  = time.Minute            // after which a witness that does not cosign is told of: longer than CheckpointLife
 	CheckpointLife  = 30 * time.Second       // after which witnesses cosign a checkpoint once more, though nothing is new
 	StallGrace      = 15 * time.Minute       // for which published verdicts stand while nothing can be published
 	MaxLease        = 15 * time.Second       // for which a role stays with a process that no longer renews it, and others wait
 	minLease        = time.Second            // and at least
 	MaxBehind       = time.Minute            // that a clock may be behind what the log says already, which then counts
+	HeadsCheck      = time.Minute            // for which a process takes it that no heads entry is overdue
 	retryDatabase   = 2 * time.Second        // wish of a server whose database is away
 	retryClosing    = 2 * time.Second        // wish of a server whose log is being closed
 	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired

@@ -29,6 +29,8 @@ import (
 //	assay_log_pending_entries                entries that no checkpoint covers yet
 //	assay_log_waiting_age_seconds            for which the oldest of them has waited: over 60, a promise is broken
 //	assay_log_published_age_seconds          since the newest checkpoint; it grows while nothing is pending, too
+//	assay_witness_age_seconds{witness}       since a witness of the policy cosigned last; of the process that publishes.
+//	                                         A good one stays below the minute or so after which checkpoints are cosigned anew
 //
 // Counters and the histogram are of this process since its start, the rest is of the database at the moment of the scrape.
 // The process and Go collectors of the client library stand beside them.
@@ -45,6 +47,7 @@ const (
 	labelRoute   = "route"
 	labelCode    = "code"
 	labelOutcome = "outcome"
+	labelWitness = "witness"
 	routeOther   = "other"
 )
 
@@ -77,10 +80,11 @@ var (
 	descPending = prometheus.NewDesc("assay_log_pending_entries", "Entries that no checkpoint covers yet.", nil, nil)
 	descWaited  = prometheus.NewDesc("assay_log_waiting_age_seconds", "Seconds for which the oldest entry that no checkpoint covers has waited.", nil, nil)
 	descAge     = prometheus.NewDesc("assay_log_published_age_seconds", "Seconds since the newest checkpoint.", nil, nil)
+	descWitness = prometheus.NewDesc("assay_witness_age_seconds", "Seconds since the witness cosigned last.", []string{labelWitness}, nil)
 )
 
 func (c stored) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descWaiting, descEntries, descPending, descWaited, descAge} {
+	for _, d := range []*prometheus.Desc{descWaiting, descEntries, descPending, descWaited, descAge, descWitness} {
 		ch <- d
 	}
 }
@@ -113,6 +117,11 @@ func (c stored) collect(ctx context.Context, ch chan<- prometheus.Metric) error 
 	}
 	if errors.Is(publishedErr, fs.ErrNotExist) {
 		publishedErr = nil
+	}
+	if _, ours := c.s.turns.of(RolePublish); ours && c.s.witnesses != nil {
+		c.s.witnesses.ages(func(name string, age int64) {
+			ch <- prometheus.MustNewConstMetric(descWitness, prometheus.GaugeValue, float64(age), name)
+		})
 	}
 	var waiting int64
 	waitingErr := c.s.store.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM submission WHERE due IS NOT NULL`).Scan(&waiting)

@@ -148,8 +148,8 @@ func (s *Server) problemOf(ctx context.Context, what string, err error) *problem
 		return errNothing
 	case ctx.Err() != nil:
 		return &problem{code: codeBusy, detail: "the request took too long", retry: time.Second}
-	case errors.Is(err, sqldb.ErrUnavailable):
-		s.alarm("the database is not available", "request", what, "error", err)
+	case sqldb.Unavailable(err):
+		s.failed("request failed", err, "request", what)
 		return &problem{code: codeBusy, detail: "the database is not available; send it again: what was taken is not taken twice", retry: retryDatabase}
 	}
 	s.log.Error("request failed", "request", what, "error", err)

@@ -26,8 +26,16 @@ type Witnesses struct {
 	http   *http.Client
 	now    func() time.Time
 
-	mu   sync.Mutex
-	last map[watched]int64 // size that was cosigned last, as far as this process knows
+	mu    sync.Mutex
+	last  map[watched]int64         // size that was cosigned last, as far as this process knows
+	heard map[string]*witnessAnswer // by name: what became of asking
+}
+
+// witnessAnswer is what this process knows of one witness.
+type witnessAnswer struct {
+	cosigned canon.Time // when it cosigned last, or was first asked
+	fault    error      // why it did not cosign since
+	silent   bool       // it was told that the witness no longer cosigns
 }
 
 // watched is a log that a witness watches.
@@ -44,7 +52,7 @@ func NewWitnesses(policy ledger.WitnessPolicy, logs []string, now func() time.Ti
 			return nil, fmt.Errorf("witness policy: witness %s: URL %.200q: want http://HOST[:PORT][/PREFIX] or https, to ask it", w.Name, w.URL)
 		}
 	}
-	return &Witnesses{policy: policy, now: now, last: map[watched]int64{}, http: &http.Client{
+	return &Witnesses{policy: policy, now: now, last: map[watched]int64{}, heard: map[string]*witnessAnswer{}, http: &http.Client{
 		Transport:     client.NewTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -65,8 +73,10 @@ func (w *Witnesses) Has(note []byte) bool {
 // instead of going into the log. Without a quorum: an error that wraps a *[ledger.QuorumError] and says what each of the
 // others answered. src has the tiles of the checkpoint's tree.
 func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Checkpoint, signed []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, WitnessTimeout)
-	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, WitnessTimeout)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errors.New("it had not answered when the others had"))
 	type answer struct {
 		from int
 		line string
@@ -77,6 +87,7 @@ func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Chec
 	for i, one := range all {
 		go func() {
 			line, err := w.ask(ctx, src, one, c, signed)
+			w.note(one.Name, err)
 			answers <- answer{i, line, err}
 		}()
 	}
@@ -108,6 +119,51 @@ func (w *Witnesses) Cosign(ctx context.Context, src ledger.Source, c ledger.Chec
 	return note, nil
 }
 
+// note notes how it went to ask a witness.
+func (w *Witnesses) note(name string, fault error) {
+	now := canon.At(w.now())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.heard[name]
+	if h == nil {
+		h = &witnessAnswer{cosigned: now}
+		w.heard[name] = h
+	}
+	if h.fault = fault; fault == nil {
+		h.cosigned = now
+	}
+}
+
+// changed calls f for each witness that no longer cosigns, with the reason of the last time, and for each that does so
+// again, once. A quorum may well be there without it; the next one that fails may end it.
+func (w *Witnesses) changed(f func(name string, fault error, since time.Duration)) {
+	now := canon.At(w.now())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.policy.Witnesses() {
+		h := w.heard[one.Name]
+		if h == nil || h.silent == (h.fault != nil) {
+			continue
+		}
+		if since := now - h.cosigned; h.silent || since > seconds(WitnessSilence) {
+			h.silent = !h.silent
+			f(one.Name, h.fault, time.Duration(since)*time.Second)
+		}
+	}
+}
+
+// ages calls f for each witness with the seconds since it cosigned last or, if it never did, was first asked.
+func (w *Witnesses) ages(f func(name string, age int64)) {
+	now := canon.At(w.now())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.policy.Witnesses() {
+		if h := w.heard[one.Name]; h != nil {
+			f(one.Name, max(0, int64(now-h.cosigned)))
+		}
+	}
+}
+
 // ask gets the cosignature of one witness. What the witness cosigned last is its to say: where it says another size than
 // this process knew, the proof is made from that one.
 func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witness, c ledger.Checkpoint, signed []byte) (string, error) {
@@ -131,11 +187,15 @@ func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witne
 		}
 		switch {
 		case status == http.StatusOK:
-			line, _, err := one.Answer(c, answer)
-			if err == nil {
-				w.mu.Lock()
-				w.last[watched{one.Name, c.Origin}] = c.Size
-				w.mu.Unlock()
+			line, at, err := one.Answer(c, answer)
+			if err != nil {
+				return line, err
+			}
+			w.mu.Lock()
+			w.last[watched{one.Name, c.Origin}] = c.Size
+			w.mu.Unlock()
+			if now := canon.At(w.now()); at < now-ledger.ClockSlack || at > now+ledger.ClockSlack {
+				err = fmt.Errorf("witness %s: it cosigned at %s, at %s by this machine's clock: one of the two is wrong", one.Name, at, now)
 			}
 			return line, err
 		case status == http.StatusConflict && kind == sizeType:

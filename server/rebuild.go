@@ -36,6 +36,7 @@ type Rebuilt struct {
 	Logs        int64    // that there are
 	Entries     int64    // of all logs
 	Carried     []string // tables that are copies
+	Running     []string // roles that processes have of the old database: its log goes on there, so the new one is a copy to look at
 }
 
 // Rebuild folds the logs of one database into another, empty one, of either kind: the trees and every table of state are
@@ -45,8 +46,9 @@ type Rebuilt struct {
 //
 // It all happens in one transaction: a rebuilding that fails leaves the new database empty. It fails where the entries do
 // not make the tree of a log's newest checkpoint, or where state that no log has, such as the signature of a promise, does not
-// fit the entry. It recomputes no appraisal and checks no signature: that is what an audit does.
-func Rebuild(ctx context.Context, from, to string, random io.Reader) (Rebuilt, error) {
+// fit the entry. It recomputes no appraisal and checks no signature: that is what an audit does. What is not nil of
+// progress is told of it.
+func Rebuild(ctx context.Context, from, to string, random io.Reader, progress func(stage string, done, total int64)) (Rebuilt, error) {
 	old, err := OpenStore(ctx, from, random)
 	if err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild from: %w", err)
@@ -59,7 +61,7 @@ func Rebuild(ctx context.Context, from, to string, random io.Reader) (Rebuilt, e
 	var done Rebuilt
 	err = old.db.Snapshot(ctx, func(src *sql.Tx) error {
 		return s.db.Tx(ctx, func(dst *sql.Tx) error {
-			b := rebuild{old: old, src: src, dst: dst, db: s.db}
+			b := rebuild{old: old, src: src, dst: dst, db: s.db, progress: progress}
 			if err := b.run(ctx); err != nil {
 				return err
 			}
@@ -79,6 +81,7 @@ type rebuild struct {
 	src, dst *sql.Tx
 	db       *sqldb.DB // of dst
 	done     Rebuilt
+	progress func(stage string, done, total int64) // nil: nobody asks
 
 	// Of the log that is folded.
 	log    int64
@@ -101,6 +104,13 @@ func (b *rebuild) run(ctx context.Context) error {
 	if _, err := b.dst.ExecContext(ctx, `DELETE FROM log`); err != nil { // that a migration put in
 		return err
 	}
+	if err := b.findRunning(ctx); err != nil {
+		return err
+	}
+	var total int64
+	if err := b.src.QueryRowContext(ctx, `SELECT next FROM arrival`).Scan(&total); err != nil {
+		return err
+	}
 	if err := b.beginLog(ctx, 0); err != nil {
 		return err
 	}
@@ -109,6 +119,9 @@ func (b *rebuild) run(ctx context.Context) error {
 		var err error
 		if n, err = b.fold(ctx, place); err != nil {
 			return err
+		}
+		if b.progress != nil && total > 0 {
+			b.progress("rebuild", place+int64(n), total)
 		}
 	}
 	if b.closes != (ledger.Closes{}) {
@@ -138,6 +151,23 @@ func (b *rebuild) run(ctx context.Context) error {
 		}
 	}
 	return b.checkPublished(ctx)
+}
+
+// findRunning looks for processes that have roles of the old database.
+func (b *rebuild) findRunning(ctx context.Context) error {
+	rows, err := b.src.QueryContext(ctx, `SELECT name FROM lease WHERE expires > `+b.old.db.Now()+` ORDER BY name`)
+	if err != nil {
+		return fmt.Errorf("look for running processes: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var role string
+		if err := rows.Scan(&role); err != nil {
+			return fmt.Errorf("look for running processes: %w", err)
+		}
+		b.done.Running = append(b.done.Running, role)
+	}
+	return rows.Err()
 }
 
 // beginLog begins a log with the entry at a place.
@@ -435,11 +465,10 @@ func (b *rebuild) foldVerdict(ctx context.Context, e ledger.Entry) error {
 func (b *rebuild) decided(ctx context.Context, result canon.Digest) (evidence, appraisal canon.Digest, outcome string, err error) {
 	text, err := b.old.Blob(ctx, result)
 	if wasErased(err) {
-		var e, a []byte
-		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&e, &a, &outcome); err != nil {
+		if err := b.src.QueryRowContext(ctx, `SELECT evidence, appraisal, outcome FROM submission WHERE result = $1`, result[:]).Scan(&evidence, &appraisal, &outcome); err != nil {
 			return evidence, appraisal, "", fmt.Errorf("look up what was erased: %w", err)
 		}
-		return canon.Digest(e), canon.Digest(a), outcome, nil
+		return evidence, appraisal, outcome, nil
 	}
 	if err != nil {
 		return evidence, appraisal, "", err

@@ -99,7 +99,7 @@ func TestRebuild(t *testing.T) {
 		l.http.Close()
 		must(t, l.server.Close())
 		for _, to := range databases(t) {
-			_, err := server.Rebuild(t.Context(), from, to, rand.Reader)
+			_, err := server.Rebuild(t.Context(), from, to, rand.Reader, nil)
 			must(t, err)
 			next := &lab{t: t, clock: l.clock, amd: l.amd, log: &bytes.Buffer{}, settings: settings, admin: l.admin}
 			next.settings.Database = to
@@ -131,8 +131,12 @@ func rebuiltAlike(t *testing.T, from string, filled ...string) {
 	}
 	for kind, to := range databases(t) {
 		t.Run("into "+kind, func(t *testing.T) {
-			done, err := server.Rebuild(t.Context(), from, to, rand.Reader)
+			var told, of int64
+			done, err := server.Rebuild(t.Context(), from, to, rand.Reader, func(_ string, done, total int64) { told, of = done, total })
 			must(t, err)
+			if told != done.Entries || of != done.Entries {
+				t.Errorf("progress ended with %d of %d, want %d of %d", told, of, done.Entries, done.Entries)
+			}
 			got := dump(t, to)
 			for table, rows := range want {
 				if !slices.Equal(got[table], rows) {
@@ -217,7 +221,7 @@ func TestRebuildRefuses(t *testing.T) {
 				return err
 			}))
 			must(t, db.Close())
-			_, err = server.Rebuild(t.Context(), from, to, rand.Reader)
+			_, err = server.Rebuild(t.Context(), from, to, rand.Reader, nil)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}
@@ -226,7 +230,7 @@ func TestRebuildRefuses(t *testing.T) {
 				t.Errorf("%d rows in the new database", n)
 			}
 			if tc.want == "" {
-				if _, err := server.Rebuild(t.Context(), from, to, rand.Reader); err == nil || !strings.Contains(err.Error(), "want an empty one") {
+				if _, err := server.Rebuild(t.Context(), from, to, rand.Reader, nil); err == nil || !strings.Contains(err.Error(), "want an empty one") {
 					t.Errorf("into a database that has a log: %v", err)
 				}
 			}

@@ -18,7 +18,7 @@ import (
 // result says what became of evidence. Evidence that is not the caller's to see is not there.
 func (s *Server) result(ctx context.Context, who caller, evidence canon.Digest) (client.Result, error) {
 	var state string
-	var appraisal, verdict []byte
+	var appraisal, verdict canon.Digest
 	own := who.ownEvidence(evidence)
 	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT state, appraisal, result FROM submission JOIN node ON node.id = submission.node WHERE `+own.String(), own.args...).Scan(&state, &appraisal, &verdict)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -30,7 +30,7 @@ func (s *Server) result(ctx context.Context, who caller, evidence canon.Digest) 
 	r := client.Result{State: state}
 	bodies := []canon.Digest{evidence}
 	if state == client.StateDecided {
-		bodies = append(bodies, canon.Digest(appraisal), canon.Digest(verdict))
+		bodies = append(bodies, appraisal, verdict)
 		if r.Appraisal, err = s.store.Blob(ctx, bodies[1]); err != nil {
 			return client.Result{}, err
 		}

@@ -101,37 +101,94 @@ func (s *Store) At(ctx context.Context, place int64) (Log, int64, error) {
 	return Log{}, 0, err
 }
 
-// Allowed judges an act as if it were the next entry of the open log, and returns the place that it would have. One that is not
-// allowed: [*RefusedError]. For an erasure it reads every entry of the log.
+// Allowed judges an act as if it were the next entry of the open log, and returns the place that it would have. One that is
+// not allowed: [*RefusedError]. For an erasure it reads every entry of the log.
 func (s *Store) Allowed(ctx context.Context, e ledger.Erasure, now canon.Time) (next int64, err error) {
 	if err := e.Validate(); err != nil {
 		return 0, err
 	}
+	next, refusals, err := s.judge(ctx, e, now)
+	if err == nil && len(refusals) > 0 {
+		return 0, &RefusedError{refusals}
+	}
+	return next, err
+}
+
+// judge says why an act is not allowed, if it is the log's next entry, whose index it returns.
+func (s *Store) judge(ctx context.Context, e ledger.Erasure, now canon.Time) (next int64, refusals []ledger.Refusal, err error) {
 	progress, err := s.Progress(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	next = progress.Entries
 	acts, err := s.Acts(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if n := len(acts); n > 0 && acts[n-1].Index >= next {
-		return 0, errMovedOn
+		return 0, nil, errMovedOn
 	}
 	custody := ledger.NewCustody(append(acts, ledger.Act{Index: next, Time: now, Erasure: e}))
 	custody.Back(next, ledger.Entry{Kind: ledger.KindErasure, Stream: ledger.StreamServer, Time: now})
 	if e.Act == ledger.ActErase {
 		if err := s.back(ctx, next, custody.Back); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
-	refusals, _ := custody.Judge()
-	refusals = slices.DeleteFunc(refusals, func(r ledger.Refusal) bool { return r.Index != next })
-	if len(refusals) > 0 {
-		return 0, &RefusedError{refusals}
+	refusals, _ = custody.Judge()
+	return next, slices.DeleteFunc(refusals, func(r ledger.Refusal) bool { return r.Index != next }), nil
+}
+
+// Due returns bodies of a class that may be erased now, of the oldest entries first, as many as one erasure takes at most.
+// None: there are no more. It reads every entry of the log.
+func (s *Store) Due(ctx context.Context, class string, now canon.Time) ([]canon.Digest, error) {
+	keep, erasable := ledger.Retention(class)
+	if !erasable {
+		return nil, fmt.Errorf("class %.80q is never erased", class)
 	}
-	return next, nil
+	acts, err := s.Acts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[canon.Digest]bool{}
+	for _, act := range acts {
+		if act.Act == ledger.ActErase {
+			for _, d := range act.Digests {
+				seen[d] = true
+			}
+		}
+	}
+	for from, more := int64(0), true; more; {
+		var old []canon.Digest
+		for len(old) < ledger.MaxErased {
+			page, err := s.Entries(ctx, from, integrateBatch)
+			if err != nil {
+				return nil, err
+			}
+			if more = len(page) > 0; !more {
+				break
+			}
+			for _, r := range page {
+				if from = r.Place + 1; ledger.ClassOf(r.Kind) == class && r.Time+canon.Time(keep) <= now && !seen[r.Body] {
+					seen[r.Body] = true
+					if old = append(old, r.Body); len(old) == ledger.MaxErased {
+						break
+					}
+				}
+			}
+		}
+		_, refusals, err := s.judge(ctx, ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActErase, Class: class, Digests: old}, now)
+		if err != nil {
+			return nil, err
+		}
+		old = slices.DeleteFunc(old, func(d canon.Digest) bool {
+			return slices.ContainsFunc(refusals, func(r ledger.Refusal) bool { return r.Digest == d })
+		})
+		if len(old) > 0 {
+			return old, nil
+		}
+	}
+	return nil, nil
 }
 
 // back visits the entries before a place, from the last to the first.
@@ -153,9 +210,13 @@ func (s *Store) back(ctx context.Context, before int64, visit func(int64, ledger
 	return nil
 }
 
-// Act makes a hold, a release or an erasure, if it is allowed, and returns the place of its entry over all logs. With an erasure go the
-// bodies that it names, and the parts of them that nothing else needs at a later collection.
+// Act makes a hold, a release or an erasure, if it is allowed, and returns the place of its entry over all logs. With an
+// erasure go the bodies that it names, and the parts of them that nothing else needs at a later collection. A body that is a
+// part of a blob that stays does not go: [*RefusedError].
 func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int64, error) {
+	if _, err := s.AppendHeads(ctx, now); err != nil { // as a server does after it stood still
+		return 0, err
+	}
 	next, err := s.Allowed(ctx, e, now)
 	if err != nil {
 		return 0, err
@@ -191,9 +252,28 @@ func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int6
 				return fmt.Errorf("erase %s: %w", digest, err)
 			}
 		}
-		return nil
+		return tx.refuseNeeded(ctx, place, e.Digests)
 	})
 	return place, err
+}
+
+// refuseNeeded refuses an erasure after which a blob that stays could not be read: bundles name the parts that they are
+// put together from, and whoever sends one may have put into it what is a body of its own.
+func (tx *Tx) refuseNeeded(ctx context.Context, place int64, digests []canon.Digest) error {
+	var refusals []ledger.Refusal
+	for _, digest := range digests {
+		wholes, err := queryDigests(ctx, tx.SQL, `SELECT whole FROM blob_part WHERE part = $1 ORDER BY whole LIMIT 1`, digest[:])
+		if err != nil {
+			return fmt.Errorf("look for what needs %s: %w", digest, err)
+		}
+		if len(wholes) > 0 {
+			refusals = append(refusals, ledger.Refusal{Index: place, Digest: digest, Why: fmt.Sprintf("the blob %s, which stays, has it as a part", wholes[0])})
+		}
+	}
+	if len(refusals) > 0 {
+		return &RefusedError{refusals}
+	}
+	return nil
 }
 
 // unchanged checks that no entry from a place on bears upon an act that was judged by those before.

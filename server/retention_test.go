@@ -398,7 +398,7 @@ func TestErasedBytesAreGone(t *testing.T) {
 				t.Errorf("%+v: a segment went that had not rested", c)
 			}
 			c := collect(server.GarbageAge + time.Second)
-			if c.Blobs != 1 || folder && (c.Segments != 1 || c.Moved != 2) {
+			if c.Blobs != 1 || folder && (c.Segments != 1 || c.Moved != 4) { // kept, the act, and a heads entry with its seed
 				t.Errorf("%+v, want the chain gone, in a folder with its segment, and what else was there moved", c)
 			}
 			if in := append(found(report), found(chain)...); len(in) > 0 {
@@ -430,8 +430,49 @@ func TestHeldPart(t *testing.T) {
 		}
 		wantBlobs(t, s, chain)
 		act(ledger.ActRelease)
+		s.TestingOnlyStep(func(step string) { // a hold that comes while it is collected
+			if step == "held" {
+				s.TestingOnlyStep(func(string) {})
+				act(ledger.ActHold, canon.Sum(chain))
+			}
+		})
+		if c, err := s.Collect(t.Context(), late); err != nil || c.Blobs != 0 {
+			t.Errorf("%+v (%v), want nothing collected", c, err)
+		}
+		wantBlobs(t, s, chain)
+		act(ledger.ActRelease)
 		if c, err := s.Collect(t.Context(), late); err != nil || c.Blobs != 1 {
 			t.Errorf("%+v (%v), want the chain collected", c, err)
+		}
+	})
+}
+
+// TestEraseNeeded: a body that a bundle has as a part goes with that bundle or not at all.
+func TestEraseNeeded(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		s := openStore(t, url)
+		body := random(1, 900)
+		bundle := bundleOf(t, []byte("one"), body)
+		must(t, s.Tx(t.Context(), func(tx *server.Tx) error {
+			for _, b := range [][]byte{body, bundle} {
+				if _, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindPolicy, Stream: ledger.StreamServer, Time: start, Body: tx.PutBlob(b), Refs: []canon.Digest{}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		erase := func(ds ...canon.Digest) error {
+			_, err := s.Act(t.Context(), ledger.Erasure{Type: ledger.ErasureType, Act: ledger.ActErase, Class: ledger.ClassJudgement, Nodes: []string{}, Digests: sortedDigests(ds...), Reason: "r"}, start+3*ledger.KeepJudgement)
+			return err
+		}
+		var refused *server.RefusedError
+		if err := erase(canon.Sum(body)); !errors.As(err, &refused) || !strings.Contains(err.Error(), canon.Sum(bundle).String()+", which stays, has it as a part") {
+			t.Errorf("alone: %v", err)
+		}
+		wantBlobs(t, s, body, bundle)
+		must(t, erase(canon.Sum(body), canon.Sum(bundle)))
+		if h := holdings(t, s); h.Blobs != 3 { // a heads entry came due in those years
+			t.Errorf("%d blobs are left, want the erasure, and heads with their seed", h.Blobs)
 		}
 	})
 }
@@ -511,7 +552,7 @@ func TestRebuildErased(t *testing.T) {
 		x.advance()
 		want := dump(t, url)
 		for kind, to := range databases(t) {
-			_, err := server.Rebuild(t.Context(), url, to, rand.Reader)
+			_, err := server.Rebuild(t.Context(), url, to, rand.Reader, nil)
 			must(t, err)
 			got := dump(t, to)
 			delete(got, "blob_folder") // the path is relative no more
@@ -550,4 +591,48 @@ func TestPutAgain(t *testing.T) {
 		putBlobs(t, x.store, x.sent)
 		wantBlobs(t, x.store, x.sent)
 	})
+}
+
+// TestDue: what may be erased is found behind as much that is held as one erasure takes, and is allowed.
+func TestDue(t *testing.T) {
+	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "assay.db"))
+	now := start + ledger.KeepJudgement
+	body := func(i int) []byte { return fmt.Appendf(nil, "evidence %d", i) }
+	must(t, s.Tx(t.Context(), func(tx *server.Tx) error {
+		for i := range ledger.MaxErased + 2 {
+			at, node := start, "held"
+			if i >= ledger.MaxErased {
+				at, node = start+canon.Time(i-ledger.MaxErased), "free" // the last one is kept a second longer
+			}
+			if _, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindEvidence, Stream: ledger.NodeStream(node), Time: at, Body: tx.PutBlob(body(i)), Refs: []canon.Digest{}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	act := func(e ledger.Erasure) {
+		t.Helper()
+		e.Type, e.Reason = ledger.ErasureType, "test"
+		e.Nodes, e.Digests = append([]string{}, e.Nodes...), append([]canon.Digest{}, sortedDigests(e.Digests...)...)
+		_, err := s.Act(t.Context(), e, now)
+		must(t, err)
+	}
+	act(ledger.Erasure{Act: ledger.ActHold, Hold: "case", Nodes: []string{"held"}})
+	due, err := s.Due(t.Context(), ledger.ClassJudgement, now)
+	if want := []canon.Digest{canon.Sum(body(ledger.MaxErased))}; err != nil || !slices.Equal(due, want) {
+		t.Errorf("under a hold: %d due, %v, want that of the other node", len(due), err)
+	}
+	act(ledger.Erasure{Act: ledger.ActErase, Class: ledger.ClassJudgement, Digests: due})
+	if due, err := s.Due(t.Context(), ledger.ClassJudgement, now); err != nil || len(due) != 0 {
+		t.Errorf("when that is erased: %d due, %v, want none", len(due), err)
+	}
+	act(ledger.Erasure{Act: ledger.ActRelease, Hold: "case"})
+	due, err = s.Due(t.Context(), ledger.ClassJudgement, now+1)
+	if err != nil || len(due) != ledger.MaxErased {
+		t.Errorf("after the hold: %d due, %v, want %d", len(due), err, ledger.MaxErased)
+	}
+	act(ledger.Erasure{Act: ledger.ActErase, Class: ledger.ClassJudgement, Digests: due})
+	if due, err := s.Due(t.Context(), ledger.ClassJudgement, now+1); err != nil || len(due) != 1 {
+		t.Errorf("at last: %d due, %v, want 1", len(due), err)
+	}
 }

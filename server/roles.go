@@ -88,6 +88,9 @@ func (s *Server) takeTurns(ctx context.Context) error {
 			errs = append(errs, err) // what was held may still be: the fence knows
 		}
 	}
+	if len(errs) == 0 {
+		s.noteBack(ctx)
+	}
 	return errors.Join(errs...)
 }
 
@@ -102,7 +105,7 @@ func (s *Server) leaseLoop(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := s.takeTurns(ctx); err != nil && ctx.Err() == nil {
-			s.alarm("roles cannot be renewed", "error", err)
+			s.failed("roles cannot be renewed", err)
 		}
 	}
 }
@@ -116,7 +119,10 @@ func (s *Server) inTurn(ctx context.Context, role string, f func(context.Context
 	}
 	err := f(Under(ctx, l))
 	if errors.Is(err, ErrNotHeld) {
-		s.log.Warn("role lost", "role", role, "why", err)
+		if _, still := s.turns.of(role); still { // else it is told already
+			s.turns.set(role, Lease{}, false)
+			s.log.Warn("role lost", "role", role, "why", err)
+		}
 		return nil
 	}
 	return err

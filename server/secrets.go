@@ -13,7 +13,6 @@ import (
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/ledger"
 )
 
 // Uses of a secret beside those of tokens, which are the roles of their bearers ([client.Roles]). The text of a secret is
@@ -147,9 +146,8 @@ func (s *Server) beginAdmin(ctx context.Context) error {
 	made := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		made = false
-		// Of several processes that start at once, one makes a token: the row is there since the first entry.
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
-			return fmt.Errorf("count admin tokens: %w", err)
+		if err := holdServer(ctx, tx.SQL); err != nil { // of several processes that start at once, one makes a token
+			return err
 		}
 		var n int
 		if err := tx.SQL.QueryRowContext(ctx, `SELECT COUNT(*) FROM secret WHERE uses = 'admin'`).Scan(&n); err != nil {

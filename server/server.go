@@ -32,7 +32,9 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/server/keyring"
@@ -69,15 +71,18 @@ type Server struct {
 	memory   *attest.Memory
 	handler  http.Handler
 	metrics  *metrics
-	engine   *engineModule       // nil: results name none
+	engine   *engineModule // nil: results name none
+	logged   loggedEngines
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 	heads    headsCache
+	headsAt  atomic.Int64 // when this process last saw that no heads entry is overdue
 
 	witnesses *Witnesses  // nil: nobody is asked to cosign
 	stall     atomic.Bool // the last try to publish found no quorum
+	away      atomic.Bool // the database was not available, which was told
 
 	turns    turns
-	mirror   *Mirror       // nil: none
+	mirror   *Mirror       // nil: none, or another process writes it
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
 	looks    chan struct{} // holds one signal for each anonymous appraisal under way
@@ -143,10 +148,10 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 	if err := s.openWitnesses(); err != nil {
 		return nil, err
 	}
-	if settings.Mirror != "" {
-		if s.mirror, err = OpenMirror(settings.Mirror); err != nil {
-			return nil, err
-		}
+	if err := s.openMirror(); errors.Is(err, errMirrorHeld) {
+		s.log.Info("the mirror is another process's; this one takes it over when that one ends", "mirror", settings.Mirror)
+	} else if err != nil {
+		return nil, err
 	}
 	s.handler = s.routes()
 	if err := s.takeTurns(ctx); err != nil {
@@ -251,7 +256,7 @@ func (s *Server) Run(ctx context.Context) error {
 		loops.Go(func() { s.everyInterval(ctx, "publishing failed", s.publish) })
 		loops.Go(func() { s.everyInterval(ctx, "filtering runs of entries failed", s.filterRuns) })
 	}
-	if s.mirror != nil {
+	if s.settings.Mirror != "" {
 		loops.Go(func() { s.everyInterval(ctx, "mirroring failed", s.updateMirror) })
 	}
 	loops.Go(func() { s.collectLoop(ctx) })
@@ -324,21 +329,48 @@ func (s *Server) everyInterval(ctx context.Context, failed string, do func(conte
 		case <-tick.C:
 		}
 		if err := do(ctx); err != nil && !lacksQuorum(err) && ctx.Err() == nil {
-			s.alarm(failed, "error", err)
+			s.failed(failed, err)
 		}
 	}
 }
 
-// updateMirror writes what is published to the mirror, where there is one.
+// openMirror opens the mirror, where there is one and this process has not opened it.
+func (s *Server) openMirror() (err error) {
+	if s.settings.Mirror != "" && s.mirror == nil {
+		s.mirror, err = OpenMirror(s.settings.Mirror)
+	}
+	return err
+}
+
+// updateMirror writes what is published to the mirror, where there is one and no other process does.
 func (s *Server) updateMirror(ctx context.Context) error {
+	if err := s.openMirror(); errors.Is(err, errMirrorHeld) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	if s.mirror == nil {
 		return nil
+	}
+	keysets, err := s.keysets(ctx)
+	if err != nil {
+		return err
+	}
+	engines, err := s.engines(ctx)
+	if err != nil {
+		return err
+	}
+	said := map[string][]byte{}
+	for name, answer := range map[string]any{client.SaidKeysets: keysets, client.SaidEngines: engines} {
+		if said[name], err = canon.Marshal(answer); err != nil {
+			return err
+		}
 	}
 	logs, err := s.store.Sources(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = s.mirror.Update(ctx, logs...)
+	_, err = s.mirror.Update(ctx, said, logs...)
 	return err
 }
 
@@ -412,6 +444,30 @@ func (s *Server) publishLogs(ctx context.Context) error {
 func (s *Server) alarm(what string, args ...any) {
 	s.metrics.alarms.Inc()
 	s.log.Error(what, append([]any{"alarm", true}, args...)...)
+}
+
+// failed is alarm for what may have failed because the database is not available. That is an alarm once, whatever fails
+// of it, until it is available again.
+func (s *Server) failed(what string, err error, args ...any) {
+	args = append(args, "error", err)
+	switch {
+	case !sqldb.Unavailable(err):
+		s.alarm(what, args...)
+	case s.away.CompareAndSwap(false, true):
+		s.alarm("the database is not available", args...)
+	default:
+		s.log.Debug("the database is still not available", args...)
+	}
+}
+
+// noteBack tells that the database is available again.
+func (s *Server) noteBack(ctx context.Context) {
+	if !s.away.Load() {
+		return
+	}
+	if _, err := s.store.Progress(ctx); err == nil && s.away.CompareAndSwap(true, false) {
+		s.log.Info("the database is available again")
+	}
 }
 
 // time returns the server's clock in whole seconds.

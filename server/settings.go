@@ -15,6 +15,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -187,7 +188,7 @@ func (g *given) readCollateral(dir string) error {
 }
 
 func readPublicKey(name string) ([]byte, error) {
-	data, err := inputs.File(name, ledger.MaxKey)
+	data, err := files.Bounded(name, ledger.MaxKey)
 	if err != nil {
 		return nil, fmt.Errorf("deny list key: %w", err)
 	}

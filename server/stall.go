@@ -9,13 +9,32 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// openWitnesses takes the witness policy of the settings, now that the log's keys are known.
+// openWitnesses takes the witness policy of the settings, now that the log's keys are known. A policy that names a key
+// which the log has had is for this log.
 func (s *Server) openWitnesses() (err error) {
 	if s.given.witnesses == nil {
 		return nil
 	}
-	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.Keyset().LogVKeys(s.time()), s.now, s.operatorKeys()...)
+	history := s.keys.Load().history
+	s.witnesses, err = NewWitnesses(*s.given.witnesses, history.LogVKeys(history.Current().Origin), s.now, s.operatorKeys()...)
 	return err
+}
+
+// cosigned returns since when anybody can have had a checkpoint, by the clocks of a quorum of witnesses. Zero: none of the
+// witnesses of now cosigned it, or nobody asks for any.
+func (s *Server) cosigned(ctx context.Context, checkpoint canon.Digest, now canon.Time) (canon.Time, error) {
+	if s.given.witnesses == nil || checkpoint.IsZero() {
+		return 0, nil
+	}
+	note, err := s.store.Blob(ctx, checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	c, err := s.given.witnesses.ReadCosigned(note, ledger.Period{Until: now + ledger.ClockSlack})
+	if lacksQuorum(err) {
+		return 0, nil
+	}
+	return c.From, err
 }
 
 // lacksQuorum reports whether publishing failed for lack of witnesses: then nothing is published, nothing is lost, and
@@ -25,7 +44,8 @@ func lacksQuorum(err error) bool {
 	return errors.As(err, &missing)
 }
 
-// noteStall notes how publishing went. That a quorum lacks is an alarm once, not at each try.
+// noteStall notes how publishing went. That a quorum lacks is an alarm once, not at each try; that a witness does is told
+// once, too.
 func (s *Server) noteStall(err error) {
 	stall := lacksQuorum(err)
 	was := s.stall.Swap(stall)
@@ -37,6 +57,16 @@ func (s *Server) noteStall(err error) {
 	case was:
 		s.log.Info("the quorum of witnesses is there again")
 	}
+	if s.witnesses == nil {
+		return
+	}
+	s.witnesses.changed(func(name string, fault error, since time.Duration) {
+		if fault == nil {
+			s.log.Info("a witness cosigns again", "witness", name)
+			return
+		}
+		s.log.Warn("a witness does not cosign", "witness", name, "for", since, "error", fault)
+	})
 }
 
 // backlog is what no checkpoint covers yet.

@@ -249,19 +249,26 @@ func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
 	if err != nil {
 		return tail, err
 	}
-	var last []byte
 	err = tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(log, name, next, last) VALUES ($1, $2, 0, $3)
-		ON CONFLICT (log, name) DO UPDATE SET next = stream.next RETURNING next, last`, log, stream, tail.Last[:]).Scan(&tail.Next, &last)
+		ON CONFLICT (log, name) DO UPDATE SET next = stream.next RETURNING next, last`, log, stream, tail.Last[:]).Scan(&tail.Next, &tail.Last)
 	if err != nil {
 		return tail, fmt.Errorf("append to stream %s: %w", stream, err)
 	}
-	copy(tail.Last[:], last)
 	tx.tails[stream] = tail
 	return tail, nil
 }
 
-// flush writes what the transaction collected, and lets go of it. Rows go in an order that all transactions share, to keep deadlocks rare,
-// and the places in the log come last: from there to the commit, transactions of all processes queue.
+// holdServer takes the rows of the server's own stream, which are there since the first entry of each log, until the
+// transaction ends: of several processes that change what it stands for, one after another does.
+func holdServer(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
+		return fmt.Errorf("hold the server's stream: %w", err)
+	}
+	return nil
+}
+
+// flush writes what the transaction collected, and lets go of it. Rows go in an order that all transactions share, to keep
+// deadlocks rare, and the places in the log come last: from there to the commit, transactions of all processes queue.
 func (tx *Tx) flush(ctx context.Context) error {
 	if err := tx.flushBlobs(ctx); err != nil {
 		return fmt.Errorf("store blobs: %w", err)

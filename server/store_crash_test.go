@@ -49,7 +49,7 @@ func crashChild() int {
 		if err != nil {
 			return fail(err)
 		}
-		mirror = func() error { _, err := m.Update(ctx, s.Source()); return err }
+		mirror = func() error { _, err := m.Update(ctx, nil, s.Source()); return err }
 	}
 	for i := 0; ; i++ {
 		var acknowledged []canon.Digest

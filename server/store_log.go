@@ -131,8 +131,8 @@ func readEdge(ctx context.Context, tx *sql.Tx, log int64, head ledger.Tree) (led
 
 // Publish signs the tree of a log as it is, has it cosigned, and stores the checkpoint; without a quorum of witnesses it stores
 // nothing (nil witnesses: none are asked for). It reports whether there was something new: a tree that grew, a checkpoint
-// that was published before there were witnesses, or one of an open log that is CheckpointLife old: challenges name the
-// newest, and auditors count a machine's time from when it was cosigned. A checkpoint that another process stored meanwhile wins if it
+// that was published before there were witnesses, or one that is CheckpointLife old: challenges name the newest, and
+// auditors count a machine's time from when it was cosigned. A checkpoint that another process stored meanwhile wins if it
 // is larger, and a key never signs a tree that does not continue the last one published. While one key takes over from
 // another, the other signs beside it. Signing and asking happen outside the transaction: who dies between the two has
 // published nothing, and asks again.
@@ -152,7 +152,7 @@ func (l Log) Publish(ctx context.Context, key note.Signer, now canon.Time, witne
 		if tree.Size == 0 {
 			return false, nil
 		}
-	case tree.Size == last.Size && (witnesses == nil || (l.Closed || now < last.Time+seconds(CheckpointLife)) && witnesses.Has(last.Note)):
+	case tree.Size == last.Size && (witnesses == nil || now < last.Time+seconds(CheckpointLife) && witnesses.Has(last.Note)):
 		return false, nil
 	default:
 		proof, err := ledger.ProveConsistency(ctx, l.Source(), last.Size, tree.Size)

@@ -88,13 +88,13 @@ func InitWitness(data, name string, logs []string, deps Deps) (vkey string, err 
 	if len(logs) == 0 {
 		text += " []"
 	}
-	if err := os.MkdirAll(KeysFolder(data), 0o700); err != nil {
+	if err := files.Folder(KeysFolder(data)); err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
 	if err := keyring.NewFile(keyPath, private, keyring.Secrets{Getenv: deps.Getenv}); err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+	if err := files.Create(path, []byte(text+"\n")); err != nil {
 		return "", fmt.Errorf("witness: %w", err)
 	}
 	return vkey, nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/doc"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 )
 
 func (a *app) accessCommand() *cobra.Command {
@@ -70,7 +70,7 @@ func (a *app) showAccess(ctx context.Context) error {
 }
 
 func (a *app) setAccess(ctx context.Context, name string) error {
-	data, err := inputs.File(name, doc.MaxSize)
+	data, err := files.Bounded(name, doc.MaxSize)
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,17 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
 	"github.com/assay-network/assay/internal/vectors"
@@ -58,6 +63,63 @@ func TestAuditOnBothDatabases(t *testing.T) {
 	}
 	if bytes.Equal(files[0][0], files[0][1]) {
 		t.Error("the scope is the whole log")
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestFullDiskOfOutput: what could not be written was not told, whatever it was; no such command passes. The twin, with
+// room, does.
+func TestFullDiskOfOutput(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeVerdicts(t.Context(), dir, vectors.Dir(t)); err != nil {
+		t.Fatal(err)
+	}
+	log, trust := filepath.Join(dir, "verdicts.tar"), filepath.Join(dir, "trust.yaml")
+	for _, args := range [][]string{
+		{"replay", log, "--trust", trust}, {"replay", log, "--trust", trust, "-o", "json"}, {"population", log, "--trust", trust},
+		{"sample", log, "--trust", trust, "--seed", "1", "--size", "1"}, {"explain", log, "7", "--trust", trust}, {"diff", log, "7", "7", "--trust", trust},
+		{"challenge", log, "--trust", trust, "--seed", "1", "--size", "1"}, {"export", "--data", filepath.Join(dir, "server")},
+	} {
+		args = append([]string{"audit"}, args...)
+		if _, stderr, code := command(t, args...); code != 0 {
+			t.Errorf("%v with room: exit code %d\n%s", args, code, stderr)
+		}
+		var words bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: full{}, stderr: &words, now: func() time.Time { return minted }, getenv: func(string) string { return "" }}
+		if code := a.run(t.Context(), args); code != 2 || !strings.Contains(words.String(), "assay: error: stdout: no space left on device") {
+			t.Errorf("%v without room: exit code %d\n%s", args, code, &words)
+		}
+	}
+}
+
+// TestSpreadsheetsRunNothing: what a log calls its nodes is text in a spreadsheet, and no formula.
+func TestSpreadsheetsRunNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeVerdictsTo(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), dir, vectors.Dir(t), "=2+3", "@SUM(1)\tx"); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"population"}, {"sample", "--seed", "1", "--size", "5", "--by", "node", "-o", "csv"}} {
+		stdout, stderr, code := command(t, append([]string{"audit", args[0], filepath.Join(dir, "verdicts.tar"), "--trust", filepath.Join(dir, "trust.yaml")}, args[1:]...)...)
+		rows, err := csv.NewReader(strings.NewReader(stdout)).ReadAll()
+		if code != 0 || err != nil || len(rows) != 6 {
+			t.Fatalf("%s: exit code %d, %v\n%s%s", args[0], code, err, stdout, stderr)
+		}
+		nodes := map[string]bool{}
+		for _, row := range rows[1:] {
+			nodes[row[slices.Index(rows[0], "node")]] = true
+			for _, field := range row {
+				if field != "" && strings.Contains("=+-@\t\r", field[:1]) {
+					t.Errorf("%s: the field %q", args[0], field)
+				}
+			}
+		}
+		if !nodes["'=2+3"] || !nodes["milan"] || len(nodes) != 3 {
+			t.Errorf("%s: nodes %v", args[0], nodes)
+		}
 	}
 }
 

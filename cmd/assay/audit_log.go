@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/assay-network/assay/audit"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier/module"
 )
@@ -34,7 +34,7 @@ func readTrust(name string) (*audit.Trust, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := inputs.File(name, maxTrustFile)
+	data, err := files.Bounded(name, maxTrustFile)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (a *app) conclude(i audit.Report, o audit.Outcome) error {
 	for _, f := range i.Faults {
 		fmt.Fprintf(a.stderr, "assay: error: %s\n", audit.Printable(f.Error()))
 	}
-	if i.Trust != audit.Anchored {
+	if i.Trust == audit.Unanchored {
 		a.say("hint: nobody vouches for this log's keys; make a trust file: assay audit trust init URL URL")
 	}
 	if code := o.ExitCode(); code != exitAccept {

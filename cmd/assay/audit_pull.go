@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +17,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -31,7 +35,9 @@ that the earlier one has. If it does not, both notes are kept as
 fork-believed.note and fork-refused.note, and nothing else changes.
 
 The log's key comes from the trust file, else from the earlier pull, else from the
-source itself: then a replay says that nobody vouches for it.
+source itself: then a replay says that nobody vouches for it. After a change of the
+log's key, the trust file or the pull of before leads to the new one where the source
+publishes its keysets, as servers and their mirrors do.
 
 Where a log was closed and another goes on, the newest is pulled, or the one that an
 earlier pull is of. --log names another, all pulls each: the first into the folder,
@@ -97,7 +103,7 @@ func (a *app) pullLog(ctx context.Context, chain pullChain, log chainLog, args p
 	if strings.HasSuffix(args.out, ".tar") {
 		dir, file = args.out+".pull", args.out
 	}
-	p := client.Pull{From: src, Dir: dir, Have: audit.Directory(os.DirFS(dir)), Names: audit.Names, Progress: a.progress()}
+	p := client.Pull{From: src, Said: map[string][]byte{}, Dir: dir, Have: audit.Directory(os.DirFS(dir)), Names: audit.Names, Progress: a.progress()}
 	if file != "" {
 		earlier, err := a.openEarlier(file)
 		if err != nil {
@@ -111,10 +117,17 @@ func (a *app) pullLog(ctx context.Context, chain pullChain, log chainLog, args p
 			p.From = nearest{near: earlier, far: src}
 		}
 	}
+	if err := sayAll(ctx, src, p.Said); err != nil {
+		return err
+	}
 	if p.Logs, err = a.pullKeys(ctx, args.trust, p, chain, log); err != nil {
 		return err
 	}
 	pulled, err := p.Run(ctx)
+	if errors.Is(err, ledger.ErrUnknownKey) && p.Said[client.SaidKeysets] == nil {
+		return withHint(fmt.Errorf("%w: the log may have another key by now, and the source does not publish its keysets", err),
+			"make a newer trust file, or pull from the log's server: assay audit trust init URL URL")
+	}
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {
 		fmt.Fprintf(a.stderr, "assay: error: %v\n", err)
@@ -144,6 +157,85 @@ func (a *app) pullLog(ctx context.Context, chain pullChain, log chainLog, args p
 		return err
 	}
 	return os.RemoveAll(dir)
+}
+
+// isFiles reports whether a URL is that of a folder of plain files: one with a path.
+func isFiles(from string) bool {
+	u, err := url.Parse(from)
+	return err == nil && strings.Trim(u.Path, "/") != ""
+}
+
+// pullSource returns the source of a pull.
+func (a *app) pullSource(from string) (ledger.Source, error) {
+	if !strings.Contains(from, "://") {
+		if info, err := os.Stat(from); err != nil || !info.IsDir() {
+			return nil, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
+		}
+		return openFolder(from), nil
+	}
+	if isFiles(from) {
+		return client.NewFiles(client.Config{URL: from})
+	}
+	c, err := a.clientOf(from)
+	if err != nil {
+		return nil, err
+	}
+	return c.Mirror(), nil
+}
+
+// clientOf returns a client of a server, with the token of assay login if that is for it.
+func (a *app) clientOf(url string) (*client.Client, error) {
+	c, err := client.New(client.Config{URL: url})
+	if err != nil {
+		return nil, err
+	}
+	if own := a.sessionAt(c.Origin()); own != nil {
+		c = own
+	}
+	return c, nil
+}
+
+// unpacked is what [audit.Directory] returns.
+type unpacked interface {
+	ledger.Keeper
+	ledger.Continuing
+}
+
+// folder is an unpacked log on this machine.
+type folder struct {
+	unpacked
+	name string
+}
+
+func openFolder(name string) folder {
+	return folder{audit.Directory(os.DirFS(name)).(unpacked), name}
+}
+
+// URL returns the folder's name.
+func (f folder) URL() string { return f.name }
+
+// Said returns what the log says of itself, where an earlier pull wrote it down.
+func (f folder) Said(_ context.Context, name string) ([]byte, error) {
+	return files.Bounded(filepath.Join(f.name, name), client.MaxAnswer)
+}
+
+// sayAll asks a source for all that its log says of itself.
+func sayAll(ctx context.Context, src ledger.Source, into map[string][]byte) error {
+	s, ok := src.(speaker)
+	if !ok {
+		return nil
+	}
+	for _, name := range client.Said {
+		data, err := s.Said(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		into[name] = data
+	}
+	return nil
 }
 
 // openEarlier opens the export of an earlier pull; nil: there is none.
@@ -195,28 +287,39 @@ func (n nearest) Around(ctx context.Context, index int64) (before, after []byte,
 	return keeper.Around(ctx, index)
 }
 
-// pullKeys returns the log's keys: those that the trust file leads to, of the earlier pull, or what the source says. A
-// source that cannot be asked for its keysets has changed its log key unnoticed: then a newer trust file is needed.
+// keyGrace is the time for which a pull goes on believing a log key that has ended: the newest checkpoint may be of before.
+const keyGrace = ledger.PublishWithin + ledger.ClockSlack // s
+
+// pullKeys returns the log's keys: those that the trust file leads to, or that the source says, or of the earlier pull. A
+// trust file of before a change of log keys leads to the new ones where the source publishes the keysets between.
 func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, chain pullChain, log chainLog) ([]string, error) {
 	trust, err := readTrust(trustFile)
 	if err != nil {
 		return nil, err
 	}
 	now := canon.At(a.now())
-	if k, ok := chain.keys.Newest(log.origin); ok && (chain.asked || trust != nil && chain.vouched(trust)) {
-		if !chain.vouched(trust) {
-			return nil, fmt.Errorf("%s: the source's keys do not lead from, or to, those of this trust file", trustFile)
-		}
+	if k, ok := chain.keys.Newest(log.origin); ok && (chain.asked || trust != nil) {
 		if next, _, ok := chain.keys.After(log.origin); ok {
 			now = next.Made
 		}
-		return k.LogVKeys(max(now, k.Made)), nil
+		earlier, err := audit.FirstKeyset(ctx, p.Have)
+		switch {
+		case trust == nil && err == nil && !chain.keys.Has(earlier):
+			return nil, fmt.Errorf("%s: the source's keys do not lead from those of the log that was pulled here", p.Dir)
+		case trust == nil || chain.keys.Has(trust.Keyset):
+			return keysAt(k, max(now, k.Made)), nil
+		case trust.Keyset.Previous.IsZero() || !chain.keys.HasDigest(trust.Keyset.Previous):
+			return nil, fmt.Errorf("%s: the source's keys do not lead from, or to, those of this trust file", trustFile)
+		case trust.Keyset.Origin != log.origin:
+			return keysAt(k, max(now, k.Made)), nil
+		}
+		// The source is behind the trust file.
 	}
 	if trust != nil && len(chain.logs) > 1 && trust.Keyset.Origin != log.origin {
 		return nil, withHint(fmt.Errorf("%s: its keys are of the log %q, and nothing here leads from them to %q", trustFile, trust.Keyset.Origin, log.origin), "make a newer one: assay audit trust init URL URL")
 	}
 	if trust != nil {
-		return trust.Keyset.LogVKeys(max(now, trust.Keyset.Made)), nil
+		return keysAt(trust.Keyset, max(now, trust.Keyset.Made)), nil
 	}
 	k, err := audit.FirstKeyset(ctx, p.Have)
 	if err != nil {
@@ -226,4 +329,15 @@ func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, cha
 		return nil, withHint(fmt.Errorf("no key of this log: %w", err), "name a trust file: --trust FILE")
 	}
 	return k.LogVKeys(k.Made), nil
+}
+
+// keysAt returns the log keys that stand at a time, and those that ended just before.
+func keysAt(k ledger.Keyset, at canon.Time) []string {
+	keys := k.LogVKeys(at)
+	for _, key := range k.LogVKeys(at - keyGrace) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

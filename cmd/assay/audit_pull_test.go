@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,18 +27,11 @@ import (
 // growLog appends reference lists to the log that [writeLog] made in a folder, and publishes. as names the keys.
 func growLog(t *testing.T, dir, as string, n int) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := server.OpenStore(t.Context(), "sqlite:"+filepath.Join(dir, "assay.db"), bytes.NewReader(make([]byte, 1<<20)))
-	must(err)
+	store := openStore(t, dir)
 	defer store.Close()
 	progress, err := store.Progress(t.Context())
-	must(err)
-	must(store.Tx(t.Context(), func(tx *server.Tx) error {
+	must(t, err)
+	must(t, store.Tx(t.Context(), func(tx *server.Tx) error {
 		for i := range n {
 			list, err := canon.Marshal(attest.References{Type: attest.ReferencesType, Name: fmt.Sprintf("list %d of %s", progress.Entries+int64(i), filepath.Base(filepath.Dir(dir)+filepath.Base(dir))), Source: "the test", Values: []attest.Reference{
 				{Format: "sev-snp", Guest: "guest", Measurement: make([]byte, 48)},
@@ -51,16 +45,7 @@ func growLog(t *testing.T, dir, as string, n int) {
 		}
 		return nil
 	}))
-	_, err = store.Integrate(t.Context(), 10_000)
-	must(err)
-	signer, err := ledger.LogSigner("log.example", newTestKey(as+" log").PrivateKey)
-	must(err)
-	log, err := store.Newest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = log.Publish(t.Context(), signer, canon.At(minted), nil)
-	must(err)
+	publishLog(t, store, as)
 }
 
 // logServer shows the log in a folder as a server does, and below /mirror/ as a mirror does.
@@ -72,6 +57,7 @@ type logServer struct {
 	stores sync.Map     // of the folders that were shown
 	asked  atomic.Int64 // files of the log
 	keyset []byte
+	mirror atomic.Pointer[[]byte] // keysets of the mirror; nil: it publishes none
 }
 
 func newLogServer(t *testing.T, dir, name string) *logServer {
@@ -101,6 +87,14 @@ func (l *logServer) serve(t *testing.T, w http.ResponseWriter, r *http.Request) 
 	case "/v1/keys":
 		w.Write(l.keyset)
 		return
+	case "/v1/engines":
+		io.WriteString(w, `{"engines":[]}`)
+		return
+	case "/mirror/keysets":
+		if data := l.mirror.Load(); data != nil {
+			w.Write(*data)
+			return
+		}
 	case "/v1/whoami": // what login asks
 		io.WriteString(w, `{"id":"00","principal":"token:00","grant":{"role":"admin"},"made":"2026-01-01T00:00:00Z"}`)
 		return
@@ -192,7 +186,7 @@ func TestAuditPull(t *testing.T) {
 		}
 	}
 	whole := export("whole.tar")
-	run(0, "", "", "audit", "trust", "init", l.URL, serveKeys(t, "honest"), "--out", at("trust.yaml"))
+	run(0, "", "", "audit", "trust", "init", l.URL, serveKeys(t, "honest", "none"), "--out", at("trust.yaml"))
 
 	// A pull that is cut off, and one that goes on.
 	l.left.Store(100)
@@ -268,4 +262,85 @@ func TestAuditPull(t *testing.T) {
 	run(2, "", "checkpoint", "audit", "pull", other.URL, "--out", at("other"))
 	run(2, "", "want a URL or a folder", "audit", "pull", at("nowhere"), "--out", at("other"))
 	run(2, "", `required flag(s) "out"`, "audit", "pull", l.URL)
+}
+
+// TestAuditPullAfterRotation: a trust file of before a change of the log's key leads to the new one where a mirror
+// publishes the keysets between, and else it is said that a newer one is needed.
+func TestAuditPullAfterRotation(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := t.TempDir()
+	at := func(name string) string { return filepath.Join(home, name) }
+	writeLog(t, home, "honest")
+	l := newLogServer(t, home, "honest")
+	now := minted
+	run := func(code int, stdout, stderr string, args ...string) {
+		t.Helper()
+		var out, words bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &words, now: func() time.Time { return now }, getenv: func(name string) string { return map[string]string{"ASSAY_CONFIG": at("none.json")}[name] }}
+		if got := a.run(t.Context(), args); got != code || !strings.Contains(out.String(), stdout) || !strings.Contains(words.String(), stderr) {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", args, got, code, out.String(), words.String())
+		}
+	}
+	run(0, "", "", "audit", "trust", "init", l.URL, serveKeys(t, "honest", "none"), "--out", at("trust.yaml"))
+	run(0, "", "", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+
+	// The log changes its key, and the old one ends.
+	now = now.Add(time.Hour)
+	spki, err := x509.MarshalPKIXPublicKey(newTestKey("new log").Public())
+	must(err)
+	first := testKeyset(t, "honest")
+	next, err := first.NextKeyset(canon.At(minted)+600, 0, ledger.Key{Use: ledger.UseLog, SPKI: spki})
+	must(err)
+	second, err := ledger.SealKeyset(next, newTestKey("honest log"), newTestKey("new log"))
+	must(err)
+	body, err := canon.Marshal(second)
+	must(err)
+	firstBody, err := canon.Marshal(sealedKeyset(t, "honest"))
+	must(err)
+	store, err := server.OpenStore(t.Context(), "sqlite:"+at("assay.db"), bytes.NewReader(make([]byte, 1<<10)))
+	must(err)
+	defer store.Close()
+	must(store.Tx(t.Context(), func(tx *server.Tx) error {
+		_, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindKeyset, Stream: ledger.StreamServer, Time: next.Made, Body: tx.PutBlob(body), Refs: []canon.Digest{canon.Sum(firstBody)}})
+		return err
+	}))
+	_, err = store.Integrate(t.Context(), 100)
+	must(err)
+	signer, err := ledger.LogSigner("log.example", newTestKey("new log").PrivateKey)
+	must(err)
+	log, err := store.Newest(t.Context())
+	must(err)
+	_, err = log.Publish(t.Context(), signer, next.Made, nil)
+	must(err)
+
+	run(2, "", "does not publish its keysets", "audit", "pull", l.URL+"/mirror/", "--trust", at("trust.yaml"), "--out", at("log"))
+	run(2, "", "hint: make a newer trust file", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+	publish := func(envelopes ...ledger.Envelope) {
+		data, err := json.Marshal(client.Keysets{Keysets: envelopes})
+		must(err)
+		l.mirror.Store(&data)
+	}
+	publish(sealedKeyset(t, "forger"))
+	run(2, "", "do not lead from, or to, those of this trust file", "audit", "pull", l.URL+"/mirror/", "--trust", at("trust.yaml"), "--out", at("log"))
+	run(2, "", "do not lead from those of the log that was pulled here", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+	publish(sealedKeyset(t, "honest"), second)
+	run(0, "size 3", "", "audit", "pull", l.URL+"/mirror/", "--trust", at("trust.yaml"), "--out", at("log"))
+	run(0, "size 3", "", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+	run(0, "equal", "", "audit", "replay", at("log"), "--trust", at("trust.yaml"))
+
+	// What was pulled is a mirror in its turn, for pulls and for a newer trust file.
+	files := httptest.NewServer(http.StripPrefix("/", http.FileServer(http.Dir(home))))
+	defer files.Close()
+	run(0, "size 3", "", "audit", "pull", at("log"), "--trust", at("trust.yaml"), "--out", at("again"))
+	run(0, "size 3", "", "audit", "pull", files.URL+"/log/", "--trust", at("trust.yaml"), "--out", at("third"))
+	run(0, "", "", "audit", "trust", "init", files.URL+"/log/", l.URL+"/mirror/", "--keys-only", "--out", at("newer.yaml"))
+	run(0, "equal", "", "audit", "replay", at("third"), "--trust", at("newer.yaml"))
+	// A mirror that is behind the trust file.
+	publish(sealedKeyset(t, "honest"))
+	run(0, "size 3", "", "audit", "pull", l.URL+"/mirror/", "--trust", at("newer.yaml"), "--out", at("fourth"))
 }

@@ -121,8 +121,11 @@ func writeVerdicts(ctx context.Context, dir, vectorsDir string) (err error) {
 	return writeVerdictsTo(ctx, "sqlite:"+filepath.Join(data, "assay.db"), dir, vectorsDir)
 }
 
-// writeVerdictsTo does that through the database of a URL.
-func writeVerdictsTo(ctx context.Context, database, dir, vectorsDir string) (err error) {
+// writeVerdictsTo does that through the database of a URL. The hosts are the nodes sound and debugged, or those named.
+func writeVerdictsTo(ctx context.Context, database, dir, vectorsDir string, nodes ...string) (err error) {
+	if nodes == nil {
+		nodes = []string{"sound", "debugged"}
+	}
 	store, err := server.OpenStore(ctx, database, bytes.NewReader(make([]byte, 1<<12)))
 	if err != nil {
 		return err
@@ -168,7 +171,7 @@ func writeVerdictsTo(ctx context.Context, database, dir, vectorsDir string) (err
 			c := attest.Case{At: l.at, Roots: roots, Collateral: []attest.Collateral{{Kind: attest.KindAMDCRL, Data: amd.CRL(minted.AddDate(0, -1, 0), minted.AddDate(0, 1, 0))}},
 				References: []attest.References{{Type: attest.ReferencesType, Name: "guests", Source: "a test", Values: []attest.Reference{
 					{Format: sevsnp.Format, Guest: "guest-1", Measurement: h.platform.Fields.Measurement[:], Agent: statement.Agent}}}}}
-			ch := challenge([]string{"sound", "debugged"}[i])
+			ch := challenge(nodes[i])
 			c.Expect = attest.Expect{Type: attest.ExpectType, Challenge: &ch}
 			b, err := agent.Collect([]agent.Device{h}, session.Keys(), ch.Digest(), statement)
 			if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
-	"github.com/assay-network/assay/internal/inputs"
 )
 
 // Types of the document that `assay login` leaves.
@@ -190,7 +189,7 @@ func (a *app) loadContexts() (contexts, error) {
 		return none, withHint(fmt.Errorf("%s: others can read the tokens in it, its mode is %o", path, info.Mode().Perm()),
 			"chmod 600 %s, and revoke the tokens if somebody may have read them", path)
 	}
-	data, err := inputs.File(path, maxContextFile)
+	data, err := files.Bounded(path, maxContextFile)
 	if err != nil {
 		return none, err
 	}

@@ -13,7 +13,12 @@ import (
 )
 
 func (a *app) dbCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "db", Short: "The database of a verifier"}
+	cmd := &cobra.Command{
+		Use:   "db",
+		Short: "The database of a verifier",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	cmd.AddCommand(a.dbRebuildCommand())
 	return cmd
 }
@@ -49,7 +54,7 @@ func (a *app) dbRebuild(ctx context.Context, from, to string) error {
 	case from == to:
 		return errors.New("--from and --to name one database")
 	}
-	done, err := server.Rebuild(ctx, from, to, rand.Reader)
+	done, err := server.Rebuild(ctx, from, to, rand.Reader, a.progress())
 	if err != nil {
 		return err
 	}
@@ -57,5 +62,8 @@ func (a *app) dbRebuild(ctx context.Context, from, to string) error {
 	fmt.Fprintf(a.stdout, "entries      %d\n", done.Entries)
 	fmt.Fprintf(a.stdout, "root         %s\n", done.Root)
 	fmt.Fprintf(a.stdout, "carried over %s\n", strings.Join(done.Carried, " "))
+	if len(done.Running) > 0 {
+		a.say("a server is running on the old database (%s): what it writes from now on is not in the new one; before a server starts on the new one, stop it and rebuild again", strings.Join(done.Running, ", "))
+	}
 	return nil
 }

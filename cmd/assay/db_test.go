@@ -22,12 +22,16 @@ func TestDBRebuild(t *testing.T) {
 	}
 	const origin = "http://127.0.0.1:8080"
 	first := o.serve("admin token", "--data", data, "--origin", origin, "--mirror", mirror)
+	const warning = "a server is running on the old database (clock, publish)"
+	if _, stderr, code := o.run("", "db", "rebuild", "--from", "sqlite:"+filepath.Join(data, "assay.db"), "--to", "sqlite:"+filepath.Join(dir, "copy.db")); code != exitAccept || !strings.Contains(stderr, warning) {
+		t.Errorf("while the server runs: exit %d, %q, want it said", code, stderr)
+	}
 	if code := first.stop(); code != exitAccept {
 		t.Fatalf("serve ended with %d", code)
 	}
 	shown := checkpoint()
 	stdout, stderr, code := o.run("", "db", "rebuild", "--from", "sqlite:"+filepath.Join(data, "assay.db"), "--to", rebuilt)
-	if code != exitAccept || !strings.HasPrefix(stdout, "logs         1\nentries      ") || !strings.Contains(stdout, " secret") {
+	if code != exitAccept || !strings.HasPrefix(stdout, "logs         1\nentries      ") || !strings.Contains(stdout, " secret") || strings.Contains(stderr, warning) {
 		t.Fatalf("rebuild: exit %d, %q, %q", code, stdout, stderr)
 	}
 	second := o.serve("log", "--data", data, "--origin", origin, "--mirror", mirror, "--database", rebuilt)

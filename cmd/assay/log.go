@@ -16,6 +16,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 )
@@ -117,6 +118,8 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	case errors.Is(err, ledger.ErrFork):
 		fmt.Fprintf(a.stdout, "fork         %v\nnotes        %s\n", err, filepath.Join(state, "checkpoint.{believed,refused}"))
 		return outcome(exitReject)
+	case keys.strange != nil:
+		return errors.Join(keys.strange, err)
 	case errors.As(err, &missing):
 		fmt.Fprintf(a.stdout, "undecided    %v\n", err)
 		return outcome(exitUndecided)
@@ -174,6 +177,7 @@ type believedKeys struct {
 	logs    []string       // verifier keys, of which one has to have signed
 	signers ledger.Signers // of promises; nil: none are known
 	src     ledger.Source  // the log
+	strange error          // the server shows keys that have nothing to do with these
 }
 
 // keys returns the key of the command line, or the keys that a trust file leads to: those that took their place since, if
@@ -201,11 +205,12 @@ func (l *logCheckArgs) keys(chain pullChain) (believedKeys, error) {
 	switch {
 	case chain.keys.Has(t.Keyset):
 		k.logs, k.signers, k.origins = current.LogVKeys(current.Made), chain.keys, chain.keys.Origins()
+		return k, nil
 	case chain.asked:
-		return k, fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
-	default:
-		k.logs = t.Keyset.LogVKeys(t.Keyset.Made)
+		// The file's own keys still tell whether the log that they signed goes on, which is what a log begun anew breaks.
+		k.strange = fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
 	}
+	k.logs = t.Keyset.LogVKeys(t.Keyset.Made)
 	return k, nil
 }
 
@@ -225,7 +230,7 @@ func (l *logCheckArgs) open(keys believedKeys) (out []heldPromise, err error) {
 		return nil, withHint(errors.New("promises are checked with the keys of a trust file"), "assay audit trust init URL URL, then --trust")
 	}
 	for _, file := range l.promises {
-		data, err := inputs.File(file, ledger.MaxEnvelope)
+		data, err := files.Bounded(file, ledger.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}

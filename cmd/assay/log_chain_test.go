@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-network/assay/agent/fakeserver"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/ledger"
 )
 
 // TestChainOfLogs: an operator closes a log while the server runs, and what a renter and an auditor then see: they go on,
@@ -77,13 +79,12 @@ func TestChainOfLogs(t *testing.T) {
 	run(exitUsage, `last checkpoint that was believed: of the log "assay.test/one"`, "audit", "pull", url, "--log", "assay.test/two", "--out", at("kept"))
 	run(exitUsage, "wants a folder", "audit", "pull", url, "--log", "all", "--out", at("all.tar"))
 	run(exitAccept, "pulled      assay.test/two", append([]string{"audit", "pull", at("all"), "--log", "all", "--out", at("again")}, trust...)...)
-	// A mirror has no blobs: the keys of its newest log have to come with the trust file.
+	// A mirror has no blobs; its keysets lead from the first log's to the newest's.
 	wait("the mirror", func([]client.LogInfo) bool { _, err := os.Stat(at("mirror", "2", "checkpoint")); return err == nil })
-	run(exitUsage, `its keys are of the log "assay.test/one", and nothing here leads from them to "assay.test/two"`,
-		append([]string{"audit", "pull", at("mirror"), "--log", "all", "--out", at("mirrored")}, trust...)...)
+	run(exitUndecided, "pulled      assay.test/two", append([]string{"audit", "pull", at("mirror"), "--log", "all", "--out", at("mirrored")}, trust...)...)
 	run(exitAccept, "", "audit", "trust", "init", url, second.URL, "--out", at("newer.yaml"))
 	run(exitUndecided, "pulled      assay.test/two", "audit", "pull", at("mirror"), "--log", "all", "--out", at("mirrored"), "--trust", at("newer.yaml"))
-	run(exitAccept, "log          assay.test/two\ncheckpoint", "log", "check", at("mirror"), "--trust", at("newer.yaml"), "--state", at("local"))
+	run(exitAccept, "log          assay.test/two\ncontinues    assay.test/one", append([]string{"log", "check", at("mirror"), "--state", at("local")}, trust...)...)
 
 	// Replays: of each alone, of both.
 	run(exitAccept, "closed      the log assay.test/two goes on", append([]string{"audit", "replay", at("all"), "--state", at("state")}, trust...)...)
@@ -110,5 +111,37 @@ func TestChainOfLogs(t *testing.T) {
 	}
 	if code := s.stop(); code != exitAccept {
 		t.Errorf("serve ended with %d", code)
+	}
+}
+
+// TestClosedLogIsWhole: a log that was closed is taken as the keyset of the next one says that it ended, and not before.
+func TestClosedLogIsWhole(t *testing.T) {
+	s := fakeserver.Start(t, func() time.Time { return minted })
+	c, err := client.New(client.Config{URL: s.URL})
+	must(t, err)
+	note, err := c.Mirror().Checkpoint(t.Context())
+	must(t, err)
+	early, err := ledger.ReadCheckpoint(note)
+	must(t, err)
+	s.Close("second.test/log")
+	if note, err = c.Mirror().Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	final, err := ledger.ReadCheckpoint(note)
+	must(t, err)
+	chain, err := (&app{getenv: func(string) string { return "" }}).pullChain(t.Context(), s.URL)
+	must(t, err)
+	if err := chain.ended(final); err != nil {
+		t.Errorf("at its end: %v", err)
+	}
+	if err := chain.ended(early); err == nil || !strings.Contains(err.Error(), `the log "assay.test/log" is here with size 1`) {
+		t.Errorf("before its end: %v", err)
+	}
+	newest, err := chain.logs[1].src.Checkpoint(t.Context())
+	must(t, err)
+	open, err := ledger.ReadCheckpoint(newest)
+	must(t, err)
+	if err := chain.ended(open); err != nil {
+		t.Errorf("one that goes on: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
@@ -202,5 +203,45 @@ func TestLogCheckPromises(t *testing.T) {
 	put("tile/entries/000.p/7", make([]byte, 7*35))
 	if stdout, stderr, code := command(t, "log", "check", server.URL, "--trust", trust, "--state", t.TempDir(), "--promise", lost); code != exitUsage || strings.Contains(stdout, "withheld") {
 		t.Errorf("an altered tile: %d %s%s", code, stdout, stderr)
+	}
+}
+
+// TestLogBegunAnew: who holds a trust file and the last checkpoint sees that the operator deleted the log and began it anew
+// with the same log key, though the server's keysets are others now.
+func TestLogBegunAnew(t *testing.T) {
+	dir := t.TempDir()
+	o := operator{t: t, config: filepath.Join(dir, "context.json")}
+	trust, state := filepath.Join(dir, "trust.yaml"), filepath.Join(dir, "state")
+	check := func(url string) (string, string, int) {
+		return o.run("", "log", "check", url, "--trust", trust, "--state", state)
+	}
+	first := o.serve("admin token", "--data", filepath.Join(dir, "first"), "--log-name", "log.example")
+	c, err := client.New(client.Config{URL: first.facts["url"]})
+	must(t, err)
+	history, err := c.Keys(t.Context())
+	must(t, err)
+	must(t, os.WriteFile(trust, audit.Trust{Type: audit.TrustType, Keyset: history.Current()}.Marshal(), 0o600))
+	if stdout, stderr, code := check(first.facts["url"]); code != exitAccept {
+		t.Errorf("as it was: exit %d\n%s%s", code, stdout, stderr)
+	}
+	first.stop()
+
+	kept, err := filepath.Glob(filepath.Join(dir, "first", "keys", "log-*.pem"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("log keys %q, %v", kept, err)
+	}
+	data, err := os.ReadFile(kept[0])
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Join(dir, "second", "keys"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "second", "keys", filepath.Base(kept[0])), data, 0o600))
+	second := o.serve("admin token", "--data", filepath.Join(dir, "second"), "--log-name", "log.example")
+	defer second.stop()
+	stdout, stderr, code := check(second.facts["url"])
+	if code != exitReject || !strings.Contains(stdout, "fork         the log has two histories") {
+		t.Errorf("begun anew: exit %d, want %d and a fork\n%s%s", code, exitReject, stdout, stderr)
+	}
+	must(t, os.RemoveAll(state))
+	if stdout, stderr, code := check(second.facts["url"]); code != exitUsage || !strings.Contains(stderr, "the server's keys do not lead from, or to, those of this trust file") {
+		t.Errorf("begun anew, no checkpoint seen before: exit %d, want %d and that the keys are others\n%s%s", code, exitUsage, stdout, stderr)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -43,6 +44,20 @@ func main() {
 	defer stop()
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now, getenv: os.Getenv, browse: openBrowser(os.Getenv)}
 	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// output is stdout, and the first error of writing there: a report on a full disk must not end as one that was given.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // outcome is a result that is no failure of the command: its exit code, when not accept.
@@ -82,11 +97,17 @@ could not run, 3 undecided.`,
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
 	root.AddCommand(a.retentionCommand(), a.blobsCommand())
 	root.AddCommand(a.contextCommand(), a.whoamiCommand(), a.logoutCommand(), a.tokenCommand(), a.accessCommand())
+	sayUsage(root)
+	out := &output{Writer: a.stdout}
+	a.stdout = out
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if out.err != nil { // whatever was found, nobody can read it
+		err = fmt.Errorf("stdout: %w", out.err)
+	}
 	var o outcome
 	switch {
 	case err == nil:
@@ -103,6 +124,32 @@ could not run, 3 undecided.`,
 		fmt.Fprintf(a.stderr, "assay: hint: %s\n", h.hint)
 	}
 	return exitUsage
+}
+
+// sayUsage lets a command and those below it say how they are called, where they are called wrongly.
+func sayUsage(cmd *cobra.Command) {
+	hint := func(c *cobra.Command, err error) error {
+		if c.HasSubCommands() {
+			return withHint(err, "run: %s --help", c.CommandPath())
+		}
+		return withHint(err, "usage: %s; run: %s --help", c.UseLine(), c.CommandPath())
+	}
+	cmd.SetFlagErrorFunc(hint)
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			switch {
+			case err == nil:
+				return nil
+			case strings.Contains(err.Error(), "arg(s)"): // cobra counts them in its own words
+				err = fmt.Errorf("wrong number of arguments: %d", len(args))
+			}
+			return hint(c, err)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		sayUsage(c)
+	}
 }
 
 // say writes words for people, unless they asked for quiet.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,34 +32,19 @@ type pullChain struct {
 
 // pullChain finds out which logs a URL or a folder has.
 func (a *app) pullChain(ctx context.Context, from string) (pullChain, error) {
-	if !strings.Contains(from, "://") {
-		if info, err := os.Stat(from); err != nil || !info.IsDir() {
-			return pullChain{}, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
-		}
-		return probe(ctx, func(folder string) ledger.Source { return audit.Directory(os.DirFS(filepath.Join(from, folder))) })
-	}
-	u, err := url.Parse(from)
+	src, err := a.pullSource(from)
 	if err != nil {
 		return pullChain{}, err
 	}
-	if strings.Trim(u.Path, "/") != "" {
-		files, err := client.NewFiles(client.Config{URL: from})
-		if err != nil {
-			return pullChain{}, err
-		}
-		return probe(ctx, func(folder string) ledger.Source {
-			if folder == "" {
-				return files
-			}
-			return files.Below(folder)
-		})
+	switch src := src.(type) {
+	case folder:
+		return probe(ctx, src, func(below string) ledger.Source { return openFolder(filepath.Join(from, below)) })
+	case client.Files:
+		return probe(ctx, src, func(below string) ledger.Source { return src.Below(below) })
 	}
-	c, err := client.New(client.Config{URL: from})
+	c, err := a.clientOf(from)
 	if err != nil {
 		return pullChain{}, err
-	}
-	if own := a.sessionAt(c.Origin()); own != nil {
-		c = own
 	}
 	chain := pullChain{asked: true}
 	chain.keys, err = c.Keys(ctx)
@@ -97,10 +80,23 @@ func folderOf(i int) string {
 }
 
 // probe finds the logs of a folder and of those below it. A first one that has nothing yet is for the pull to meet.
-func probe(ctx context.Context, at func(folder string) ledger.Source) (pullChain, error) {
+func probe(ctx context.Context, first ledger.Source, at func(folder string) ledger.Source) (pullChain, error) {
 	var chain pullChain
-	for i := 0; ; i++ {
-		src := at(folderOf(i))
+	said := map[string][]byte{}
+	if err := sayAll(ctx, first, said); err != nil {
+		return chain, err
+	}
+	if data := said[client.SaidKeysets]; data != nil {
+		var err error
+		if chain.keys, err = client.ReadKeysets(data); err != nil {
+			return chain, err
+		}
+		chain.asked = true
+	}
+	for i, src := 0, first; ; i++ {
+		if i > 0 {
+			src = at(folderOf(i))
+		}
 		origin, err := originOf(ctx, src)
 		if i > 0 && errors.Is(err, fs.ErrNotExist) {
 			break
@@ -110,7 +106,7 @@ func probe(ctx context.Context, at func(folder string) ledger.Source) (pullChain
 		}
 		chain.logs = append(chain.logs, chainLog{origin, folderOf(i), src})
 	}
-	if newest := chain.logs[len(chain.logs)-1]; len(chain.logs) > 1 {
+	if newest := chain.logs[len(chain.logs)-1]; len(chain.logs) > 1 && !chain.asked {
 		var err error
 		if chain.keys, err = audit.FirstKeys(ctx, newest.src); err != nil { // a mirror without blobs does not show those of the newest
 			if chain.keys, err = audit.KeysBefore(ctx, newest.src); err != nil {
@@ -150,13 +146,6 @@ func (c pullChain) named(name string) (chainLog, error) {
 		names = append(names, l.origin)
 	}
 	return chainLog{}, fmt.Errorf("log %.80q: the source has %.1000q", name, names)
-}
-
-// vouched reports whether a trust file vouches for the keys of the chain: it names one of its keysets, or the one after the
-// last that the source shows of itself.
-func (c pullChain) vouched(t *audit.Trust) bool {
-	d, err := c.keys.Current().Digest()
-	return t == nil || c.keys.Has(t.Keyset) || !c.asked && err == nil && t.Keyset.Previous == d
 }
 
 // forReader returns the chain for a reader who goes from one log to the next.

@@ -34,7 +34,7 @@ the server runs or not.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	d.flags(cmd)
-	cmd.AddCommand(a.retentionShowCommand(&d), a.retentionHoldCommand(&d), a.retentionReleaseCommand(&d), a.retentionEraseCommand(&d))
+	cmd.AddCommand(a.retentionShowCommand(&d), a.retentionHoldCommand(&d), a.retentionReleaseCommand(&d), a.retentionDueCommand(&d), a.retentionEraseCommand(&d))
 	return cmd
 }
 
@@ -191,7 +191,7 @@ func (a *app) act(ctx context.Context, d *database, make func(*server.Store) (le
 func refusedAct(err error) error {
 	var r *server.RefusedError
 	if errors.As(err, &r) {
-		return withHint(err, "assay retention show says how long things are kept and what is on hold")
+		return withHint(err, "assay retention show says how long things are kept and what is on hold, assay retention due what may go")
 	}
 	return err
 }
@@ -254,6 +254,33 @@ func (a *app) retentionReleaseCommand(d *database) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that the log keeps")
+	return cmd
+}
+
+func (a *app) retentionDueCommand(d *database) *cobra.Command {
+	var class string
+	cmd := &cobra.Command{
+		Use:   "due",
+		Short: "List what may be erased now",
+		Long: `List what may be erased now: digests of bodies whose time has run out and that nothing holds.
+
+They are those of the oldest entries, as many as one erasure takes; once they are
+erased, the next come. Nothing is printed when there are no more.`,
+		Example: `  assay retention due --class challenge --data /var/lib/assay
+  assay retention due --class challenge --data /var/lib/assay |
+    xargs -r assay retention erase --class challenge --reason "out of retention" --data /var/lib/assay`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return d.with(c.Context(), nil, func(s *server.Store) error {
+				due, err := s.Due(c.Context(), class, canon.At(a.now()))
+				for _, digest := range due {
+					fmt.Fprintln(a.stdout, digest)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&class, "class", "", "`CLASS`: judgement or challenge")
 	return cmd
 }
 

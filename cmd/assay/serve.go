@@ -56,7 +56,7 @@ dies, another takes over.`,
 	fl.StringArrayVar(&s.Keys, "keys", nil, "`PLACE` of private keys: a folder (default: keys in the data folder), or USE=pkcs11:URI, where new keys of a use are made; may be repeated")
 	fl.StringSliceVar(&s.Renew, "renew", nil, "`WHAT` to renew at this start: admin-token, ear, log, result, promise (help: assay keys)")
 	fl.StringSliceVar(&s.Roles, "role", server.Roles(), "`ROLE` of this process, of those that share a database: api, publish, clock; may be repeated")
-	fl.StringVar(&s.Mirror, "mirror", "", "`FOLDER` that checkpoints and tiles of the log are written to as static files (default: none)")
+	fl.StringVar(&s.Mirror, "mirror", "", "`FOLDER` that checkpoints and tiles of the log are written to as static files; processes that share one take over from each other (default: none)")
 	return cmd
 }
 

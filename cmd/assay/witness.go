@@ -22,7 +22,21 @@ func (a *app) witnessCommand() *cobra.Command {
 A log alone can show each reader another history. A witness that somebody else runs
 signs only what continues what it signed before, so readers who ask for the word of
 more than half of their witnesses all see one history. It sees sizes and hashes,
-never what is logged. The protocol is C2SP tlog-witness.`,
+never what is logged. The protocol is C2SP tlog-witness.
+
+Who relies on witnesses names them in a policy file (C2SP tlog-policy), each by the key
+that witness init printed, and how many must cosign. A log's operator gives it to
+assay serve --witnesses, with the URLs that the witnesses answer at; a reader gives his
+own to assay log check --witnesses, where URLs may be left out:
+
+  witness w1 witness.example/w1+0f1a2b3c+BW... https://witness.example
+  witness w2 other.example/w+1b2c3d4e+BX... https://other.example/prefix
+  witness w3 third.example/w+2c3d4e5f+BY... https://third.example
+  group two-of-three 2 w1 w2 w3
+  quorum two-of-three
+
+Nothing of the log is published before its witnesses know the key that assay serve
+printed at the log's first start.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

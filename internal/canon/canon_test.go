@@ -462,3 +462,26 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	})
 }
+
+// TestScan: what a database has for a digest is one, or none.
+func TestScan(t *testing.T) {
+	sum := canon.Sum([]byte("x"))
+	for _, c := range []struct {
+		name string
+		v    any
+		want canon.Digest
+		ok   bool
+	}{
+		{"a digest", sum[:], sum, true},
+		{"NULL", nil, canon.Digest{}, true},
+		{"too short", sum[:31], canon.Digest{}, false},
+		{"too long", append(sum[:], 0), canon.Digest{}, false},
+		{"text", sum.String(), canon.Digest{}, false},
+	} {
+		d := canon.Digest{1}
+		err := d.Scan(c.v)
+		if (err == nil) != c.ok || c.ok && d != c.want {
+			t.Errorf("%s: %s (%v)", c.name, d, err)
+		}
+	}
+}

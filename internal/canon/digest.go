@@ -48,6 +48,17 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Scan reads a digest out of a database, see [database/sql.Scanner]: 32 bytes, or NULL for none.
+func (d *Digest) Scan(v any) error {
+	b, ok := v.([]byte)
+	if v != nil && (!ok || len(b) != len(d)) {
+		return form("damaged database: a digest of %d bytes, want %d", len(b), len(d))
+	}
+	*d = Digest{}
+	copy(d[:], b)
+	return nil
+}
+
 // formError says what is wrong with a text form, in words that are the same in every process.
 type formError string
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // Bounded reads a file of at most limit bytes to its end, whatever size its directory entry has: pipes and files that the
@@ -31,6 +33,26 @@ func Prefix(name string, limit int) ([]byte, error) {
 		return nil, err // names the file
 	}
 	return data, nil
+}
+
+// Folder makes a folder, and those above it that are missing, for their owner alone and durably.
+func Folder(name string) error {
+	var made []string
+	for at := filepath.Clean(name); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			break // what else is wrong with it, making it says
+		}
+		made = append(made, at)
+	}
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return err
+	}
+	for _, at := range made {
+		if err := SyncFolder(filepath.Dir(at)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SyncFolder returns when the disk has the names of a folder: what was made, renamed or removed in it.

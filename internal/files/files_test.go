@@ -33,3 +33,27 @@ func TestBounded(t *testing.T) {
 		t.Errorf("a folder: %v", err)
 	}
 }
+
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a", "b")
+	for range 2 { // the second time it is there
+		if err := files.Folder(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []string{name, filepath.Dir(name)} {
+		if info, err := os.Stat(n); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v %v", n, info, err)
+		}
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []string{file, filepath.Join(file, "below")} {
+		if err := files.Folder(n); err == nil {
+			t.Errorf("%s is no folder, and no error says so", n)
+		}
+	}
+}

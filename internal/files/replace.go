@@ -8,7 +8,20 @@ import (
 
 // Replace writes a file whole or not at all, for its owner alone to read, and durably: a crash leaves the old file or the
 // new one, and at worst a stray temporary beside it.
-func Replace(name string, data []byte) (err error) {
+func Replace(name string, data []byte) error { return put(name, data, os.Rename) }
+
+// Create is [Replace] for a file that is not there: one that is stays, and the error is fs.ErrExist.
+func Create(name string, data []byte) error {
+	return put(name, data, func(temporary, name string) error {
+		// A link, unlike a rename, never replaces what somebody else made meanwhile.
+		if err := os.Link(temporary, name); err != nil {
+			return err
+		}
+		return os.Remove(temporary)
+	})
+}
+
+func put(name string, data []byte, place func(temporary, name string) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+"-*") // mode 0600
 	if err != nil {
 		return err
@@ -22,7 +35,7 @@ func Replace(name string, data []byte) (err error) {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), name); err != nil {
+	if err = place(f.Name(), name); err != nil {
 		return err
 	}
 	return SyncFolder(filepath.Dir(name))

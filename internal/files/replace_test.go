@@ -1,6 +1,8 @@
 package files_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,6 +35,26 @@ func TestReplace(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 2 {
+		t.Errorf("beside the file: %v %v", left, err)
+	}
+}
+
+// TestCreate: a file that is there stays, and whoever would make it is told so.
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "key")
+	if err := files.Create(name, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Create(name, []byte("two")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second time: %v", err)
+	}
+	data, err := os.ReadFile(name)
+	info, statErr := os.Stat(name)
+	if err != nil || statErr != nil || string(data) != "one" || info.Mode().Perm() != 0o600 {
+		t.Errorf("%q %v %v", data, info, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("beside the file: %v %v", left, err)
 	}
 }

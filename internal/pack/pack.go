@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 )
 
 // Limits.
@@ -212,7 +213,7 @@ func (f *Folder) begin() error {
 		return err
 	}
 	for _, s := range all {
-		if s.Size >= MaxSegment {
+		if s.Size < int64(headSize) || s.Size >= MaxSegment { // whoever makes a new one has yet to lock it
 			continue
 		}
 		file, locked, err := f.lock(s.ID)
@@ -234,7 +235,7 @@ func (f *Folder) begin() error {
 }
 
 // goOn makes a locked segment the one that is written, after cutting what was torn. A segment that is damaged below what
-// the index names is left alone: reading names the damage.
+// the index names, or ends there, is left alone: reading names the damage.
 func (f *Folder) goOn(file *os.File, id int64) (bool, error) {
 	named, ok, err := f.adopt(id)
 	if err != nil || !ok {
@@ -243,14 +244,14 @@ func (f *Folder) goOn(file *os.File, id int64) (bool, error) {
 	end, err := scan(file, id, func(Item, Place) error { return nil })
 	var damage *Damage
 	switch {
-	case errors.As(err, &damage) && end < max(named, int64(headSize)):
+	case err != nil && !errors.As(err, &damage):
+		return false, err
+	case end < max(named, int64(headSize)):
 		return false, nil
 	case damage != nil:
 		if err := errors.Join(file.Truncate(end), file.Sync()); err != nil {
 			return false, fmt.Errorf("cut %s: %w", file.Name(), err)
 		}
-	case err != nil:
-		return false, err
 	}
 	f.own, f.id, f.end = file, id, end
 	return true, nil
@@ -293,19 +294,11 @@ func (f *Folder) create() (err error) {
 	if _, err := file.WriteAt(head, 0); err != nil {
 		return err
 	}
-	if err := errors.Join(f.testingOnlySync(file), f.syncDir()); err != nil {
+	if err := errors.Join(f.testingOnlySync(file), files.SyncFolder(f.dir)); err != nil {
 		return err
 	}
 	f.own, f.id, f.end = file, id, int64(headSize)
 	return nil
-}
-
-func (f *Folder) syncDir() error {
-	dir, err := os.Open(f.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 func (f *Folder) path(id int64) string {
@@ -336,6 +329,9 @@ func (f *Folder) Read(p Place, digest canon.Digest) (Item, error) {
 		return Item{}, err
 	}
 	defer file.Close()
+	if p.Length < 0 || p.Length > MaxRecord {
+		return Item{}, &Damage{file.Name(), p.At, fmt.Sprintf("the index says %d bytes, at most %d", p.Length, MaxRecord)}
+	}
 	i, err := readRecord(file, p.At, p.Length)
 	if err != nil {
 		return Item{}, err
@@ -478,5 +474,5 @@ func (f *Folder) Remove(segment int64) error {
 	if err := os.Remove(f.path(segment)); err != nil {
 		return err
 	}
-	return f.syncDir()
+	return files.SyncFolder(f.dir)
 }

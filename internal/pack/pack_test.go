@@ -169,6 +169,63 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
+// TestLostTail cuts a segment between two records that the index names: no other record goes where the second one was.
+func TestLostTail(t *testing.T) {
+	x := index{}
+	f := open(t, t.TempDir(), 1, x)
+	put(t, f, x, "one", "two")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	two := x[canon.Sum([]byte("two"))]
+	if err := os.Truncate(file(t, f, two.Segment), two.At); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, f.Dir(), 2, x)
+	put(t, again, x, "three")
+	if p := x[canon.Sum([]byte("three"))]; p.Segment == two.Segment {
+		t.Errorf("it was written to %+v, where the index names a record that is lost", p)
+	}
+	checkAll(t, again, x, "one", "three")
+	var d *pack.Damage
+	if _, err := again.Read(two, canon.Sum([]byte("two"))); !errors.As(err, &d) || d.What != "the file ends" {
+		t.Errorf("the lost record: %v", err)
+	}
+}
+
+// TestSegmentBeingMade: a segment without a whole head is another writer's, which has yet to lock it, and is not touched.
+func TestSegmentBeingMade(t *testing.T) {
+	dir := t.TempDir()
+	f, err := pack.Open(dir, rand.NewChaCha8([32]byte{1}), func(segment int64) (int64, bool, error) {
+		t.Errorf("segment %d is locked", segment)
+		return 0, false, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.WriteFile(file(t, f, 5), make([]byte, 31), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put(t, f, index{}, "one")
+}
+
+// TestBadPlace: a length that no record has is damage of the index, and nothing is made room for.
+func TestBadPlace(t *testing.T) {
+	x := index{}
+	f := open(t, t.TempDir(), 1, x)
+	put(t, f, x, "one")
+	digest := canon.Sum([]byte("one"))
+	for _, length := range []int64{-1, pack.MaxRecord + 1, 1<<63 - 1} {
+		p := x[digest]
+		p.Length = length
+		var d *pack.Damage
+		if _, err := f.Read(p, digest); !errors.As(err, &d) || !strings.Contains(d.What, "the index says") {
+			t.Errorf("%d bytes: %v", length, err)
+		}
+	}
+}
+
 // TestWholeTailStays leaves a whole record that the index does not name: a transaction may yet commit that names it.
 func TestWholeTailStays(t *testing.T) {
 	x, late := index{}, index{}

@@ -6,7 +6,7 @@
 //
 // One SQL text serves both: placeholders $1, $2; types BIGINT, TEXT, BYTEA; ON CONFLICT and RETURNING. What differs is
 // here: [DB.ForUpdate], [DB.Now], the collation of a migration, and the errors, which [DB.Tx] maps to [ErrExists],
-// [ErrCheck] and [ErrUnavailable].
+// [ErrCheck] and [ErrUnavailable]; of a query outside a transaction [Unavailable] tells the last.
 // Avoid || on byte strings, which SQLite turns into text, and instants as anything but BIGINT.
 //
 // A committed transaction survives the death of the process and of the machine: SQLite runs in WAL mode with
@@ -24,8 +24,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,9 +44,12 @@ var ErrExists = errors.New("already exists")
 var ErrCheck = errors.New("refused by a check of the table")
 
 // ErrUnavailable is returned where the database gives no answer, or has no room to write: it went away, is starting, has
-// too many connections, or its disk is full. Nothing of the transaction was done, unless it was lost in the commit, of
-// which nobody can know: who repeats it has to find out.
+// too many connections, or its disk is full. Nothing of the transaction was done, unless it is [ErrCommit] as well: who
+// repeats it then has to find out.
 var ErrUnavailable = errors.New("the database is not available")
+
+// ErrCommit is returned for a transaction that failed in its commit: whether it was done, nobody knows.
+var ErrCommit = errors.New("commit")
 
 const (
 	maxConnections = 16              // to PostgreSQL
@@ -72,8 +77,12 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(db.write.PingContext(ctx), db.read.PingContext(ctx)); err != nil {
-		return nil, errors.Join(fmt.Errorf("open database: %w", err), db.Close())
+	err = db.write.PingContext(ctx)
+	if err == nil && db.read != db.write {
+		err = db.read.PingContext(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", classify(oneLine{err})), db.Close())
 	}
 	return db, nil
 }
@@ -118,7 +127,7 @@ func open(databaseURL string) (*DB, error) {
 		if name := "idle_in_transaction_session_timeout"; config.RuntimeParams[name] == "" {
 			config.RuntimeParams[name] = maxIdle
 		}
-		both := stdlib.OpenDB(*config)
+		both := sql.OpenDB(connector{stdlib.GetConnector(*config)})
 		both.SetMaxOpenConns(maxConnections)
 		both.SetMaxIdleConns(maxConnections)
 		return &DB{write: both, read: both, postgres: true}, nil
@@ -126,6 +135,22 @@ func open(databaseURL string) (*DB, error) {
 	// The URL may hold a password: only its scheme is shown.
 	scheme, _, _ := strings.Cut(databaseURL, ":")
 	return nil, fmt.Errorf("open database: scheme %.20q is not known, want sqlite:PATH or postgres://…", scheme)
+}
+
+// connector makes connections to PostgreSQL.
+type connector struct{ driver.Connector }
+
+// Connect says that the database is not available, and no more: a socket that is not there must not pass for a row that
+// is not there, which io/fs.ErrNotExist is to those who read.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ctx.Err() != nil || !Unavailable(err):
+		return nil, oneLine{err}
+	}
+	return nil, fmt.Errorf("%w: %v", ErrUnavailable, oneLine{err})
 }
 
 // Dir returns the folder of a SQLite file, or nothing.
@@ -249,7 +274,7 @@ func (db *DB) once(ctx context.Context, f func(*sql.Tx) error) error {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return fmt.Errorf("%w: %w", ErrCommit, err)
 	}
 	return nil
 }
@@ -281,14 +306,34 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrExists, err)
 	case lite == sqlite3.SQLITE_CONSTRAINT_CHECK || state == "23514":
 		return fmt.Errorf("%w: %w", ErrCheck, err)
-	case unavailable(err):
+	case Unavailable(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
 }
 
-// unavailable reports whether an error is of the connection or of the room to write, and not of what was asked.
-func unavailable(err error) bool {
+// oneLine is an error in one line. pgx tells of each address and each way that it tried on a line of its own, and of some
+// twice.
+type oneLine struct{ error }
+
+func (o oneLine) Error() string {
+	var lines []string
+	for line := range strings.Lines(o.error.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+func (o oneLine) Unwrap() error { return o.error }
+
+// Unavailable reports whether an error is of the connection or of the room to write, and not of what was asked: whether
+// [DB.Tx] maps it to [ErrUnavailable]. It also tells so of an error of [DB.Reader], which nothing maps.
+func Unavailable(err error) bool {
+	if errors.Is(err, ErrUnavailable) {
+		return true
+	}
 	lite, state := codes(err)
 	switch lite & 0xff {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
@@ -301,8 +346,10 @@ func unavailable(err error) bool {
 		return class == "08" || class == "53" || class == "58" || strings.HasPrefix(state, "57P") || state == "25P03"
 	}
 	var refused *pgconn.ConnectError
-	var network net.Error
+	var network *net.OpError
 	return errors.As(err, &refused) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		pgconn.SafeToRetry(err) || // a connection that was lost before the request was sent on it
+		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 

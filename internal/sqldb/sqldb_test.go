@@ -244,6 +244,17 @@ func TestUnavailable(t *testing.T) {
 		if err := db.Tx(t.Context(), exec(t.Context(), insert, "down", nil)); !errors.Is(err, sqldb.ErrUnavailable) {
 			t.Errorf("while it is down: %v, want %v", err, sqldb.ErrUnavailable)
 		}
+		for range 20 { // as many connections as there may be: some are open that the crash ended, then none is
+			// Outside a transaction. That its socket is not there is none of the query's answers.
+			var n int
+			err := db.Reader().QueryRow(`SELECT count(*) FROM account`).Scan(&n)
+			if !sqldb.Unavailable(err) || errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("a query while it is down: %q, want one line that it is not available", err)
+			}
+		}
+		if _, err := sqldb.Open(t.Context(), s.URL()); !errors.Is(err, sqldb.ErrUnavailable) || strings.Count(err.Error(), "failed to connect") != 1 {
+			t.Errorf("opened while it is down: %v", err)
+		}
 		check(t, db, failed, func() { s.Start(t) })
 	})
 	t.Run("sqlite is full", func(t *testing.T) {
@@ -261,8 +272,12 @@ func TestUnavailable(t *testing.T) {
 	t.Run("a fault of the query is none of the database", func(t *testing.T) {
 		onBoth(t, func(t *testing.T, url string) {
 			db := open(t, url, fstest.MapFS{"0001_account.sql": first})
-			if err := db.Tx(t.Context(), exec(t.Context(), `INSERT INTO nowhere VALUES (1)`)); err == nil || errors.Is(err, sqldb.ErrUnavailable) {
+			if err := db.Tx(t.Context(), exec(t.Context(), `INSERT INTO nowhere VALUES (1)`)); err == nil || sqldb.Unavailable(err) {
 				t.Errorf("%v, want another error than %v", err, sqldb.ErrUnavailable)
+			}
+			_, missing := os.Open(filepath.Join(t.TempDir(), "nothing"))
+			if err := db.Tx(t.Context(), func(*sql.Tx) error { return missing }); !errors.Is(err, fs.ErrNotExist) || sqldb.Unavailable(err) {
+				t.Errorf("%v, want %v alone", err, missing)
 			}
 		})
 	})

@@ -9,9 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/youmark/pkcs8"
 
@@ -77,8 +75,9 @@ func readBlock(path string) (*pem.Block, error) {
 	return block, nil
 }
 
-// readFile reads a private key. Passphrases are tried in turn, and asked for only where the file is encrypted.
-func readFile(path string, phrases ...func() (*secret, error)) (crypto.PrivateKey, error) {
+// ReadFile reads a private key of any kind from a file of any name, plain or encrypted. Passphrases are tried in turn, and
+// asked for only where the file is encrypted. [LoadFile] is for who wants to sign and nothing else.
+func ReadFile(path string, s Secrets) (crypto.PrivateKey, error) {
 	block, err := readBlock(path)
 	if err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func readFile(path string, phrases ...func() (*secret, error)) (crypto.PrivateKe
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	tried := ""
-	for _, get := range phrases {
+	for _, get := range s.passphrases() {
 		phrase, err := get()
 		if err != nil {
 			return nil, err
@@ -163,8 +162,9 @@ func checkPBES2(der []byte) error {
 			Salt    []byte
 			N, R, P int
 		}
+		// It takes 128 r (N + p) bytes (RFC 7914, section 6).
 		if _, err := asn1.Unmarshal(params, &k); err != nil || k.N < 2 || k.R < 1 || k.P < 1 ||
-			k.N > maxScrypt || k.R > maxScrypt || k.P > maxParallel || 128*int64(k.N)*int64(k.R) > maxScrypt {
+			k.N > maxScrypt || k.R > maxScrypt || k.P > maxParallel || int64(k.R)*(int64(k.N)+int64(k.P)) > maxScrypt/128 {
 			return fmt.Errorf("scrypt with parameters out of range: at most %d MiB and p %d", maxScrypt>>20, maxParallel)
 		}
 	case by.KDF.Algorithm.Equal(oidPBKDF2):
@@ -181,36 +181,4 @@ func checkPBES2(der []byte) error {
 		return fmt.Errorf("key derivation %s, want scrypt or PBKDF2", by.KDF.Algorithm)
 	}
 	return nil
-}
-
-// writeFile writes a key file. It is durable when writeFile returns, and a crash leaves no half of one. Without replace, a
-// file that is there stays.
-func writeFile(path string, text []byte, replace bool) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if replace {
-		err = os.Rename(f.Name(), path)
-	} else if err = os.Link(f.Name(), path); err == nil || errors.Is(err, fs.ErrExist) {
-		// A link, unlike a rename, never replaces a key that somebody else made meanwhile.
-		err = os.Remove(f.Name())
-	}
-	if err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -42,7 +43,7 @@ const UseEAR = "ear"
 func Uses() []string { return []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise, UseEAR} }
 
 // ErrNotHeld means that the private half of a key is in none of the places that the ring knows.
-var ErrNotHeld = errors.New("its private half is not here")
+var ErrNotHeld = errors.New("its private half is not here, in no file of the key folder and no token that was named")
 
 // Key signs with one private key through sigstore's signature package, so that a key in a file, a token or a cloud is the
 // same here: Ed25519 over the message, ECDSA over its SHA-256 in ASN.1 form. It is a [ledger.Signer]. It may be used by
@@ -151,7 +152,7 @@ type token interface {
 
 // Open returns a ring. Tokens are opened, so that a missing one shows at once; files are read when they are asked for.
 func Open(c Config) (_ *Ring, err error) {
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+	if err := files.Folder(c.Dir); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	r := &Ring{config: c, held: map[string]*Key{}, tokens: map[string]token{}}
@@ -273,7 +274,7 @@ func (r *Ring) Given(use string) (*Key, error) {
 
 // LoadFile reads a key from a file of any name: one that no log lists, such as a witness's.
 func LoadFile(path string, s Secrets) (*Key, error) {
-	private, err := readFile(path, s.passphrases()...)
+	private, err := ReadFile(path, s)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +285,8 @@ func LoadFile(path string, s Secrets) (*Key, error) {
 	return k, nil
 }
 
-// NewFile writes a new key into a file of any name, under the passphrase if there is one. A file that is there stays.
+// NewFile writes a new key into a file of any name, under the passphrase if there is one. A file that is there stays:
+// fs.ErrExist.
 func NewFile(path string, private crypto.PrivateKey, s Secrets) error {
 	phrase, err := s.passphrase()
 	if err != nil {
@@ -294,7 +296,7 @@ func NewFile(path string, private crypto.PrivateKey, s Secrets) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, text, false)
+	return files.Create(path, text)
 }
 
 // Make makes a key in the place of its use. It is durable when Make returns. Ed25519 in files and for the log, P-256 for
@@ -331,7 +333,11 @@ func (r *Ring) make(use string) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k, NewFile(filepath.Join(r.config.Dir, fileName(use, k.ID())), private, r.config.Secrets)
+	err = NewFile(filepath.Join(r.config.Dir, fileName(use, k.ID())), private, r.config.Secrets)
+	if errors.Is(err, fs.ErrExist) {
+		err = nil // its name says that it is this key
+	}
+	return k, err
 }
 
 // Forget removes the file of a key that signs no more. A key in a token stays there: to delete it is for who runs the
@@ -408,13 +414,13 @@ func rewrite(paths []string, s Secrets, phrase *secret) (done []string, err erro
 		if block.Type == pemPlain && phrase == nil {
 			continue
 		}
-		private, err := readFile(path, s.passphrases()...)
+		private, err := ReadFile(path, s)
 		if err != nil {
 			return done, fmt.Errorf("keys: %w", err)
 		}
 		text, err := encode(private, phrase)
 		if err == nil {
-			err = writeFile(path, text, true)
+			err = files.Replace(path, text)
 		}
 		if err != nil {
 			return done, fmt.Errorf("keys: %s: %w", path, err)

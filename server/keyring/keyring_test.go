@@ -284,7 +284,7 @@ func ledgerID(spki []byte) string { return ledger.Key{SPKI: spki}.ID().String() 
 // TestGreedyFiles: what a file asks for to be opened is bounded.
 func TestGreedyFiles(t *testing.T) {
 	dir := t.TempDir()
-	for name, want := range map[string]string{"scrypt-memory": "scrypt with parameters out of range", "pbkdf2-rounds": "PBKDF2 with parameters out of range"} {
+	for name, want := range map[string]string{"scrypt-memory": "scrypt with parameters out of range", "scrypt-parallel": "scrypt with parameters out of range", "pbkdf2-rounds": "PBKDF2 with parameters out of range"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name+".pem"))
 		must(t, err)
 		path := filepath.Join(dir, "key.pem")

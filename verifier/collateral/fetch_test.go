@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ocsp"
@@ -269,22 +270,30 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// TestPitfall08SlowService: who waits has a deadline, and the service is then left alone for a while.
+// TestPitfall08SlowService: who waits has a deadline, and the service is then left alone for a while. Its time is that of a
+// bubble: it goes on when nothing else does.
 func TestPitfall08SlowService(t *testing.T) {
-	l := newLab(t)
-	l.vendors.Misbehave("/", fake.Slow, 100)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	got := l.fetcher.Collect(ctx, "node-1", wants(milanVCEK(t)))
-	if len(got.Items) != 0 || len(got.Failures) != 1 || !got.Failures[0].Passing() || got.Retry() == 0 {
-		t.Errorf("%+v", got)
-	}
-	l.vendors.Recover()
-	i, f := l.get(milanVCEK(t))
-	wantGot(t, i, f)
-	if l.slept < collateral.OutageLife {
-		t.Errorf("asked again after %s", l.slept)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipedLab(t)
+		l.vendors.Misbehave("/", fake.Slow, 100)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		got := l.fetcher.Collect(ctx, "node-1", wants(milanVCEK(t)))
+		if len(got.Items) != 0 || len(got.Failures) != 1 || !got.Failures[0].Passing() || got.Retry() == 0 {
+			t.Errorf("%+v", got)
+		}
+		if waited := time.Since(began); waited != 50*time.Millisecond {
+			t.Errorf("an answer came after %s", waited)
+		}
+		synctest.Wait() // the call ends at the same moment
+		l.vendors.Recover()
+		i, f := l.get(milanVCEK(t))
+		wantGot(t, i, f)
+		if l.slept < collateral.OutageLife {
+			t.Errorf("asked again after %s", l.slept)
+		}
+	})
 }
 
 // TestBudgets: a stranger who names chips spends his own budget, and nobody else's.

@@ -2,6 +2,7 @@ package collateral_test
 
 import (
 	"context"
+	"net"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -39,6 +40,58 @@ func newLab(t *testing.T) *lab {
 	l.restart()
 	return l
 }
+
+// newPipedLab returns a lab whose services are reached through memory: in a bubble of testing/synctest a goroutine that
+// waits for a socket holds time up.
+func newPipedLab(t *testing.T) *lab {
+	l := &lab{t: t, dir: t.TempDir(), now: begin}
+	l.vendors = fake.New(l.Now)
+	pipes := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
+	l.server = httptest.NewUnstartedServer(l.vendors)
+	must(t, l.server.Listener.Close())
+	l.server.Listener = pipes
+	l.server.Start()
+	t.Cleanup(l.server.Close)
+	l.restart()
+	l.fetcher.SetDial(pipes.dial)
+	return l
+}
+
+// pipes is a listener whose connections are pipes.
+type pipes struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.accepted <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accepted:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+// Addr returns an address of this machine, for which no proxy is asked.
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // restart forgets all but the store.
 func (l *lab) restart() {

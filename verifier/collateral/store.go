@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -62,31 +63,13 @@ func (s *Store) Put(record ledger.Collateral, data []byte) (Item, error) {
 			}
 		}
 	}
-	if err := writeFile(filepath.Join(s.dir, dataDir, name), data); err != nil {
+	if err := files.Replace(filepath.Join(s.dir, dataDir, name), data); err != nil {
 		return i, fmt.Errorf("keep collateral: %w", err)
 	}
-	if err := writeFile(filepath.Join(dir, name+recordExt), text); err != nil {
+	if err := files.Replace(filepath.Join(dir, name+recordExt), text); err != nil {
 		return i, fmt.Errorf("keep collateral: %w", err)
 	}
 	return i, nil
-}
-
-// writeFile makes a file appear whole or not at all.
-func writeFile(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }
 
 // Newest returns the item of a source that was issued last, among those that may speak at a moment and came last. An item
