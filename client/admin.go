@@ -66,10 +66,19 @@ type Entries struct {
 	Next    int64      `json:"next,omitzero"` // index from which the next page begins; absent: this was the last
 }
 
-// Entries returns entries of the log from an index on.
+// Entries returns entries of the first log from an index on.
 func (c *Client) Entries(ctx context.Context, from int64) (Entries, error) {
+	return c.entries(ctx, from, "")
+}
+
+// entries returns entries of a log; an empty name is the first.
+func (c *Client) entries(ctx context.Context, from int64, log string) (Entries, error) {
+	q := url.Values{"from": {strconv.FormatInt(from, 10)}}
+	if log != "" {
+		q.Set("log", log)
+	}
 	var e Entries
-	return e, c.get(ctx, "/v1/entries?from="+strconv.FormatInt(from, 10), &e)
+	return e, c.get(ctx, "/v1/entries?"+q.Encode(), &e)
 }
 
 // CloseLog is the body of POST /v1/logs (admin token).

@@ -2,18 +2,23 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/verifier"
 )
 
 // token makes a token that is good for an hour.
@@ -449,4 +454,44 @@ func TestTooManyTokens(t *testing.T) {
 	must(t, more(client.Grant{Role: client.RoleRenter, Tenant: "other-bank"}))
 	l.clock.advance(time.Hour)
 	must(t, more(grant)) // those expired
+}
+
+// TestScopedPull: an auditor with a scope pulls what it may read, however much it may not, and all that a recomputation of
+// a verdict needs.
+func TestScopedPull(t *testing.T) {
+	l := newLab(t, "")
+	ours := l.token(client.Grant{Role: client.RoleOperator, Tenant: "dc-a"})
+	n, other := l.joinOf(ours.Token, "one"), l.join("two")
+	var foreign canon.Digest
+	for range client.MaxRefused/4 + 1 { // more blobs in a row than a pull asks for in vain
+		_, foreign = other.prove()
+	}
+	_, evidence := n.prove()
+	auditor := l.token(client.Grant{Role: client.RoleAuditor, Tenant: "dc-a", Scope: client.Scope{Nodes: []string{n.id}}})
+	_, err := l.client(auditor.Token).Whoami(t.Context())
+	must(t, err)
+	dir := t.TempDir()
+	have := audit.Directory(os.DirFS(dir))
+	pull := client.Pull{From: l.client(auditor.Token).Mirror(), Dir: dir, Have: have, Names: audit.Names, Logs: l.server.Keyset().LogVKeys(canon.At(l.clock.Now()))}
+	pulled, err := pull.Run(t.Context())
+	must(t, err)
+	if pulled.Refused == 0 || !strings.Contains(pulled.Why.Error(), "not in the scope") {
+		t.Errorf("withheld %d: %v", pulled.Refused, pulled.Why)
+	}
+	result, err := l.client(auditor.Token).Result(t.Context(), evidence)
+	must(t, err)
+	wanted := []canon.Digest{evidence, canon.Sum(result.Appraisal)}
+	appraisal, err := verifier.ParseAppraisal(result.Appraisal)
+	must(t, err)
+	for _, in := range appraisal.Inputs {
+		wanted = append(wanted, in.Digest)
+	}
+	for _, digest := range wanted {
+		if _, err := have.Blob(t.Context(), digest); err != nil {
+			t.Errorf("%s was not pulled: %v", digest, err)
+		}
+	}
+	if _, err := have.Blob(t.Context(), foreign); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another node's evidence: %v", err)
+	}
 }

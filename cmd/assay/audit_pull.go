@@ -269,6 +269,25 @@ func (n nearest) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
 	return n.far.Blob(ctx, d)
 }
 
+// Readable returns which entries the source of this pull lets the caller read.
+func (n nearest) Readable(ctx context.Context, from int64) (map[int64]bool, error) {
+	if src, ok := n.far.(client.Scoped); ok {
+		return src.Readable(ctx, from)
+	}
+	return nil, nil
+}
+
+// BlobOf takes a blob from nearby, else by way of an entry that names it.
+func (n nearest) BlobOf(ctx context.Context, entry int64, d canon.Digest) ([]byte, error) {
+	if data, err := n.near.Blob(ctx, d); err == nil && canon.Sum(data) == d {
+		return data, nil
+	}
+	if src, ok := n.far.(client.Scoped); ok {
+		return src.BlobOf(ctx, entry, d)
+	}
+	return n.far.Blob(ctx, d)
+}
+
 // Keysets returns what the source of this pull has.
 func (n nearest) Keysets(ctx context.Context) ([]byte, error) {
 	src, ok := n.far.(ledger.Continuing)
