@@ -229,14 +229,12 @@ func TestIssuerKeys(t *testing.T) {
 	l := newLoginLab(t)
 	_, err := l.login(l.idToken(nil))
 	must(t, err)
-	forged := l.idToken(nil)
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	for i := range 20 {
-		if forged, err = l.issuer.Sign(map[string]any{"n": i}, jose.ES256, stranger); err != nil {
-			t.Fatal(err)
-		}
-		_, err := l.login(forged)
+		forged, err := l.issuer.Sign(map[string]any{"n": i}, jose.ES256, stranger)
+		must(t, err)
+		_, err = l.login(forged)
 		refused(t, err, 401, "credential")
 	}
 	if n := l.issuer.Asked("/keys"); n != 1 {

@@ -154,10 +154,10 @@ func grantWords(g client.Grant) string {
 		words += ", nodes " + strings.Join(g.Scope.Nodes, " ")
 	}
 	if g.Scope.From != 0 {
-		words += ", from " + g.Scope.From.String()
+		words += ", acts from " + g.Scope.From.String()
 	}
 	if g.Scope.Until != 0 {
-		words += ", until " + g.Scope.Until.String()
+		words += ", acts until " + g.Scope.Until.String()
 	}
 	return words
 }

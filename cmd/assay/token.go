@@ -130,7 +130,7 @@ func (a *app) createToken(ctx context.Context, g client.Grant, life, output stri
 	if err != nil {
 		return err
 	}
-	a.say("token %s: %s, until %s; it is shown this once", t.Record.ID, grantWords(t.Record.Grant), t.Record.Expires)
+	a.say("token %s: %s; good until %s, and shown this once", t.Record.ID, grantWords(t.Record.Grant), t.Record.Expires)
 	if output == "json" {
 		return a.printJSON(t)
 	}
