@@ -75,8 +75,14 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		now := s.time()
 		who, err := checkSecret(ctx, tx.SQL, token.Secret, now)
-		if isNoCredential(err) || err == nil && who.use != useJoin {
-			return refuse(codeToken, "it is not known, was used, or is too old")
+		var no *problem
+		switch {
+		case errors.Is(err, errRevoked):
+			return refuse(codeToken, "it was used, and lets one node in: ask for another")
+		case errors.As(err, &no):
+			return refuse(codeToken, "%s", no.detail)
+		case err == nil && who.use != useJoin:
+			return refuse(codeToken, "it is a credential of another kind: %s", who.use)
 		}
 		if err != nil {
 			return err

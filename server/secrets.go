@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/assay-network/assay/client"
@@ -125,12 +124,6 @@ func checkSecret(ctx context.Context, q querier, text string, now canon.Time) (c
 		return caller{}, refuse(client.CodeExpired, "it expired at %s: log in again, or ask for another", t.Expires)
 	}
 	return caller{use: use, node: node.String, token: t}, nil
-}
-
-// isNoCredential reports whether an error says that a secret is not good.
-func isNoCredential(err error) bool {
-	var p *problem
-	return errors.As(err, &p) && p.GetStatus() == http.StatusUnauthorized
 }
 
 // beginAdmin makes the admin token of a first start, or another in place of all others.
