@@ -2,7 +2,7 @@
 GO      ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: demo test lint bench long reproduce deps vectors agent-image engine
+.PHONY: demo test lint bench long reproduce deps vectors agent-image engine packages image
 
 # The main job, with Go alone, as an ordinary user.
 demo:
@@ -33,6 +33,10 @@ long: deps
 # Two builds in two places, byte for byte.
 reproduce:
 	@scripts/reproduce
+
+# What operators install (docs/packages.md): .deb and .rpm, and a container image: make packages image [OUT=DIR] [VERSION=1.2.3].
+packages image:
+	@VERSION='$(VERSION)' scripts/release '$(or $(OUT),build/release)' $@
 
 # The rules of this tree as a WASI module, for assay serve --engine: make engine [OUT=FILE] [VERSION=NAME].
 engine:

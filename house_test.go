@@ -20,17 +20,17 @@ const module = "github.com/assay-network/assay"
 // floors says on which floor each room stands. Imports go down. A room that is not listed fails the test: put it where it
 // belongs.
 var floors = map[string]int{
-	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6,
+	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6, "packages/image": 6,
 	"audit": 5, "server": 5,
-	"server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
-	"attest": 3, "attest/eventlog": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
+	"market/vetting": 4, "server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
+	"attest": 3, "attest/eventlog": 3, "attest/corim": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2, "internal/pack": 2,
-	"internal/canon": 1, "internal/tar": 1, "internal/files": 1,
+	"internal/canon": 1, "internal/tar": 1, "internal/files": 1, "internal/manual": 1,
 }
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
 // its own.
-var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "server/keyring/softhsm", "attest/mint", "verifier/internal/runner", "verifier/engine/enginetest", "verifier/collateral/fake"}
+var testRooms = []string{"testvectors", "internal/alloc", "internal/vectors", "internal/sqldb/pgtest", "agent/device/faketsm", "agent/device/faketsm/tsmfs", "agent/device/swtpm", "agent/fakeserver", "server/keyring/softhsm", "server/oidctest", "attest/mint", "verifier/internal/runner", "verifier/engine/enginetest", "verifier/collateral/fake"}
 
 // sideways lists the imports on one floor that are meant, each with its reason.
 var sideways = map[string]string{
@@ -40,6 +40,7 @@ var sideways = map[string]string{
 	"attest/cloud/gcp -> attest/sevsnp":       "a cloud ties formats together",
 	"attest/cloud/gcp -> attest/tdx":          "a cloud ties formats together",
 	"attest/cloud/gcp -> attest/tpm":          "a cloud ties formats together",
+	"attest/corim -> attest":                  "a manifest is read into a list of reference values",
 	"attest/mint -> attest":                   "a maker of evidence speaks its words",
 	"attest/mint -> attest/eventlog":          "a maker of boot logs names the events that the reader knows",
 	"attest/mint -> attest/tpm":               "a maker encodes with the layout that the format reads",
@@ -59,6 +60,7 @@ var sideways = map[string]string{
 	"attest/mint -> attest/sevsnp":            "a maker encodes with the layout that the format reads",
 	"attest/mint -> attest/cloud/azure":       "a maker encodes with the layout that the format reads",
 	"attest/mint -> attest/tdx":               "a maker encodes with the layout that the format reads",
+	"server -> audit":                         "who may read an entry may read what it names, and what that is stands in one list",
 	"client/relying -> client":                "a relying party fetches the keys of a server",
 	"client -> attest":                        "/v1 carries challenges, which are words of evidence",
 	"verifier/engine -> verifier":             "it puts the two functions behind a request and a response",
@@ -131,7 +133,7 @@ func TestImportsGoDown(t *testing.T) {
 }
 
 // ruleRooms are the rooms whose results replay compares.
-var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "attest/nvidia", "policy", "verifier", "verifier/engine", "audit"}
+var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "attest/nvidia", "policy", "market/vetting", "verifier", "verifier/engine", "audit"}
 
 // laws are the imports that a room must never reach, directly or through others, each with its reason.
 var laws = []struct {
@@ -140,6 +142,7 @@ var laws = []struct {
 	reason string
 }{
 	{[]string{"policy"}, []string{module + "/attest/sevsnp", module + "/attest/tdx", module + "/attest/nvidia", module + "/attest/mint", module + "/attest"}, "a policy reads claims, so that a new format changes no policy code"},
+	{[]string{"market/vetting"}, []string{module + "/attest/sevsnp", module + "/attest/tdx", module + "/attest/nvidia", module + "/attest/tpm", module + "/attest/corim", module + "/attest/mint", module + "/attest"}, "it weighs words about machines, so that a new format changes no rule about providers"},
 	{ruleRooms, []string{"net/http", "database/sql", "os/exec"}, "a result must be the same in ten years, on a machine with no network"},
 	{[]string{"audit"}, []string{module + "/server", module + "/client", "net/http"}, "an auditor replays with no network code linked"},
 	{[]string{"audit", "cmd/assay-engine"}, []string{"github.com/tetratelabs/wazero"}, "whoever replays chooses what runs a log's engines; an engine runs none"},
@@ -182,9 +185,13 @@ var directLaws = []struct {
 	{"github.com/miekg/pkcs11", []string{"server/keyring"}, "keys are kept in one place; under the tag pkcs11 alone, since it needs cgo"},
 	{"github.com/sigstore/sigstore/pkg/signature", []string{"server/keyring"}, "keys are kept in one place"},
 	{"github.com/youmark/pkcs8", []string{"server/keyring"}, "it takes lengths as they come: that room looks at them first"},
-	{"github.com/go-jose/go-jose/v4", []string{"server"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
+	{"github.com/fxamacker/cbor/v2", []string{"attest/corim"}, "CBOR of strangers is read in one room, which says where a fault is"},
+	{"github.com/coreos/go-oidc/v3/oidc", []string{"server", "cmd/assay"}, "the server judges ID tokens, and a person's command gets them: nobody else logs in"},
+	{"golang.org/x/oauth2", []string{"cmd/assay"}, "a person's command gets ID tokens; the server sees no flow"},
+	{"github.com/go-jose/go-jose/v4", []string{"server", "server/oidctest"}, "it signs attestation results; who checks them needs one algorithm, which is the standard library's"},
 	{"github.com/klauspost/compress/zstd", []string{"server"}, "what is signed, hashed or exported never depends on how it is kept"},
 	{"github.com/prometheus/client_golang/prometheus", []string{"server"}, "the agent is small and measured"},
+	{"golang.org/x/crypto/x509roots/fallback/bundle", []string{"packages/image"}, "a program trusts the roots of TLS of its machine; a container has none"},
 	{"github.com/google/go-sev-guest/verify", nil, "it links net/http and registers flags: an oracle for tests only"},
 	{"github.com/google/go-tdx-guest/verify", nil, "it links net/http and writes to a global logger: an oracle for tests only"},
 }

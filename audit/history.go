@@ -10,6 +10,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 )
 
@@ -36,6 +37,7 @@ type history struct {
 	viewed      canon.Digest // C of the last
 
 	engines map[canon.Digest]*loggedEngine // by module
+	parties *vetting.Book
 
 	wanted map[canon.Digest]*found // commitments of promises
 }
@@ -112,6 +114,7 @@ func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 	r.o.Progress("read", tree.Size, tree.Size)
 	switch {
 	case err == nil:
+		r.endParties()
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
@@ -314,6 +317,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
 		err = r.learnHeads(ctx, index, e, body)
+	case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:
+		err = r.learnParty(e, body)
 	default:
 		panic("audit: internal error: no rule for " + e.Kind)
 	}

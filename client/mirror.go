@@ -26,6 +26,7 @@ type Mirror struct {
 var (
 	_ ledger.Keeper     = Mirror{}
 	_ ledger.Continuing = Mirror{}
+	_ Scoped            = Mirror{}
 )
 
 // firstLog is where a server's first log is.
@@ -132,9 +133,53 @@ func (m Mirror) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
 	return data, err
 }
 
+// Readable returns the indices of the entries from one on that the client's token lets it read; nil: nothing is narrowed.
+func (m Mirror) Readable(ctx context.Context, from int64) (map[int64]bool, error) {
+	if m.c.credential == "" {
+		return nil, nil
+	}
+	me, err := m.c.Whoami(ctx)
+	if AsProblem(err) != nil { // a node's credential, or a server that knows of no roles
+		return nil, nil
+	}
+	if err != nil || me.Grant.Role != RoleAuditor || me.Grant.Tenant == "" && me.Grant.Scope.IsZero() {
+		return nil, err
+	}
+	all := map[int64]bool{}
+	for {
+		page, err := m.c.entries(ctx, from, m.origin)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			all[e.Index] = true
+		}
+		if page.Next == 0 {
+			return all, nil
+		}
+		if page.Next <= from {
+			return nil, fmt.Errorf("the server's page from %d on ends at %d", from, page.Next)
+		}
+		from = page.Next
+	}
+}
+
+// BlobOf returns a blob that the body of an entry names, which is checked against its digest.
+func (m Mirror) BlobOf(ctx context.Context, entry int64, digest canon.Digest) ([]byte, error) {
+	q := url.Values{"entry": {strconv.FormatInt(entry, 10)}}
+	if m.origin != "" {
+		q.Set("log", m.origin)
+	}
+	return m.blob(ctx, digest, "?"+q.Encode())
+}
+
 // Blob returns the bytes of a digest, which are checked against it.
 func (m Mirror) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	data, err := m.fetch(ctx, "/v1/blobs/"+digest.String(), MaxBlob)
+	return m.blob(ctx, digest, "")
+}
+
+func (m Mirror) blob(ctx context.Context, digest canon.Digest, query string) ([]byte, error) {
+	data, err := m.fetch(ctx, "/v1/blobs/"+digest.String()+query, MaxBlob)
 	if err == nil && canon.Sum(data) != digest {
 		return nil, fmt.Errorf("blob %s: the server sent other bytes", digest)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,10 +149,11 @@ func keepFork(dir string, f *ledger.Fork) error {
 // pulling is a pull under way.
 type pulling struct {
 	Pull
-	had     int64 // size of the log in the folder by its checkpoint; 0: it has none
-	mu      sync.Mutex
-	out     *Pulled // guarded by mu while workers run
-	refused int     // blobs in a row that were not given; guarded by mu
+	readable map[int64]bool // indices of the entries that the source lets the caller read; nil: all, as far as is known
+	had      int64          // size of the log in the folder by its checkpoint; 0: it has none
+	mu       sync.Mutex
+	out      *Pulled // guarded by mu while workers run
+	refused  int     // blobs in a row that were not given; guarded by mu
 }
 
 // keysets fetches the keysets of the logs before, if the source has such.
@@ -209,6 +211,12 @@ func (w *pulling) entries(ctx context.Context) error {
 	if _, err := os.Stat(w.path(withheldFile)); err == nil {
 		from = 0
 	}
+	if src, ok := w.From.(Scoped); ok {
+		var err error
+		if w.readable, err = src.Readable(ctx, from); err != nil {
+			return fmt.Errorf("which entries may be read: %w", err)
+		}
+	}
 	size := w.out.Checkpoint.Size
 	var some []canon.Digest
 	first := from // index of the first of them
@@ -249,14 +257,36 @@ func (w *pulling) forget() error {
 	return errors.Join(errs...)
 }
 
+// Scoped is a source of which its reader may read a part, and who comes to a blob by way of an entry.
+type Scoped interface {
+	// Readable returns the indices of the entries that may be read, from one on; nil: all of them, or none.
+	Readable(ctx context.Context, from int64) (map[int64]bool, error)
+	// BlobOf returns a blob that the body of an entry names.
+	BlobOf(ctx context.Context, entry int64, digest canon.Digest) ([]byte, error)
+}
+
+// errOutOfScope is why an entry is withheld that nobody asks for.
+var errOutOfScope = errors.New("it is not in the scope of the token")
+
 // blobs fetches the openings of the entries from an index on, then their bodies, then what these name; and the checkpoints
 // of before that bracket appraisals, where the source keeps them.
 func (w *pulling) blobs(ctx context.Context, first int64, commitments []canon.Digest) error {
-	if err := atOnce(ctx, commitments, w.blob); err != nil {
+	asked := commitments
+	if w.readable != nil {
+		asked = nil
+		for i, c := range commitments {
+			if w.readable[first+int64(i)] {
+				asked = append(asked, c)
+			} else if _, err := os.Stat(w.path("blob/" + c.String())); err != nil {
+				w.withhold(c, errOutOfScope)
+			}
+		}
+	}
+	if err := atOnce(ctx, asked, w.blob); err != nil {
 		return err
 	}
-	var entries []ledger.Entry
 	var bodies []canon.Digest
+	entries := map[int64]ledger.Entry{}
 	for i, c := range commitments {
 		opening, err := w.Have.Blob(ctx, c)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -266,7 +296,7 @@ func (w *pulling) blobs(ctx context.Context, first int64, commitments []canon.Di
 			return err
 		}
 		if _, e, err := ledger.ParseOpening(opening); err == nil { // what is wrong with it, an audit says
-			entries, bodies = append(entries, e), append(bodies, e.Body)
+			entries[first+int64(i)], bodies = e, append(bodies, e.Body)
 			if e.Kind != ledger.KindAppraisal {
 				continue
 			}
@@ -278,14 +308,26 @@ func (w *pulling) blobs(ctx context.Context, first int64, commitments []canon.Di
 	if err := atOnce(ctx, bodies, w.blob); err != nil {
 		return err
 	}
-	var named []canon.Digest
-	for _, e := range entries {
-		if more, err := w.Names(ctx, w.Have, e); err == nil {
-			named = append(named, more...)
+	by := map[canon.Digest]int64{} // an entry that names a blob
+	for _, index := range slices.Sorted(maps.Keys(entries)) {
+		more, err := w.Names(ctx, w.Have, entries[index])
+		if err != nil {
+			continue
+		}
+		for _, digest := range more {
+			if _, ok := by[digest]; !ok {
+				by[digest] = index
+			}
 		}
 	}
-	slices.SortFunc(named, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
-	return atOnce(ctx, slices.Compact(named), w.blob)
+	named := slices.SortedFunc(maps.Keys(by), func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
+	scoped, ok := w.From.(Scoped)
+	if !ok || w.readable == nil {
+		return atOnce(ctx, named, w.blob)
+	}
+	return atOnce(ctx, named, func(ctx context.Context, digest canon.Digest) error {
+		return w.fetch(digest, func() ([]byte, error) { return scoped.BlobOf(ctx, by[digest], digest) })
+	})
 }
 
 // around fetches the checkpoints on both sides of an entry.
@@ -346,6 +388,10 @@ func (w *pulling) writeSaid() error {
 
 // blob fetches a blob that the folder lacks. That a source does not give it is noted, and no error.
 func (w *pulling) blob(ctx context.Context, digest canon.Digest) error {
+	return w.fetch(digest, func() ([]byte, error) { return w.From.Blob(ctx, digest) })
+}
+
+func (w *pulling) fetch(digest canon.Digest, get func() ([]byte, error)) error {
 	path := w.path("blob/" + digest.String())
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -356,7 +402,7 @@ func (w *pulling) blob(ctx context.Context, digest canon.Digest) error {
 	var data []byte
 	err := error(fs.ErrPermission)
 	if given {
-		data, err = w.From.Blob(ctx, digest)
+		data, err = get()
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("blob %s: %w", digest, err)
@@ -377,13 +423,18 @@ func (w *pulling) blob(ctx context.Context, digest canon.Digest) error {
 		return nil
 	}
 	w.refused++
+	w.withhold(digest, err)
+	return nil
+}
+
+// withhold notes that a blob was not given. The caller holds mu, or is the only one.
+func (w *pulling) withhold(digest canon.Digest, why error) {
 	if w.out.Refused++; w.out.Why == nil {
-		w.out.Why = err
+		w.out.Why = why
 	}
 	if len(w.out.Withheld) < MaxWithheld {
 		w.out.Withheld = append(w.out.Withheld, digest)
 	}
-	return nil
 }
 
 // note writes down what was withheld, or that nothing was.

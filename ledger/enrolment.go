@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
 )
@@ -27,7 +28,18 @@ type Enrolment struct {
 	EK       canon.Digest `json:"ek,omitzero"`      // of an activation: SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
 	AK       canon.Hex    `json:"ak,omitzero"`      // of an activation: name of the attestation key
 	Devices  []Device     `json:"devices,omitzero"` // of evidence
+	Tenant   string       `json:"tenant,omitzero"`  // of a token: whose node it is, a provider's; absent: the verifier's own
 	Verifier string       `json:"verifier"`         // who vouches
+}
+
+// CheckTenant says what is wrong with the name of a tenant, which is that of a provider or of a renter's firm.
+func CheckTenant(name string) error {
+	good := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
+	ends := name != "" && good(rune(name[0])) && good(rune(name[len(name)-1]))
+	if !ends || len(name) > MaxTenant || strings.ContainsFunc(name, func(r rune) bool { return !good(r) && r != '-' && r != '.' }) {
+		return fmt.Errorf("tenant %.80q: want at most %d of a-z, 0-9, '-' and '.', a letter or digit first and last", name, MaxTenant)
+	}
+	return nil
 }
 
 // Carried reports whether the entry of an enrolment says that it was carried over from the log before, as the first entry
@@ -61,6 +73,14 @@ func ParseEnrolment(data []byte) (Enrolment, error) {
 		return Enrolment{}, errors.New("enrolment: one by evidence has devices, and no other has")
 	case len(e.Devices) > MaxDevices:
 		return Enrolment{}, fmt.Errorf("enrolment: %d devices, at most %d", len(e.Devices), MaxDevices)
+	}
+	if e.Tenant != "" {
+		if e.Basis != BasisToken {
+			return Enrolment{}, errors.New("enrolment: one by a token has a tenant, and no other has")
+		}
+		if err := CheckTenant(e.Tenant); err != nil {
+			return Enrolment{}, fmt.Errorf("enrolment: %w", err)
+		}
 	}
 	for i, d := range e.Devices {
 		if d.Kind == "" || len(d.Value) == 0 {

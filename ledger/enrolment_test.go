@@ -33,6 +33,13 @@ func TestParseEnrolment(t *testing.T) {
 		{"devices of an activation", func(e *ledger.Enrolment) { e.Devices = device }, "no other has"},
 		{"by a token", func(e *ledger.Enrolment) { e.Basis, e.EK, e.AK = ledger.BasisToken, canon.Digest{}, nil }, ""},
 		{"by a token, with a key", func(e *ledger.Enrolment) { e.Basis, e.EK = ledger.BasisToken, canon.Digest{} }, "nothing else has"},
+		{"by a token, of a tenant", func(e *ledger.Enrolment) {
+			e.Basis, e.EK, e.AK, e.Tenant = ledger.BasisToken, canon.Digest{}, nil, "dc-one.example"
+		}, ""},
+		{"by a token, of a tenant with a bad name", func(e *ledger.Enrolment) {
+			e.Basis, e.EK, e.AK, e.Tenant = ledger.BasisToken, canon.Digest{}, nil, "DC One"
+		}, `tenant "DC One": want at most 64 of a-z`},
+		{"an activation with a tenant", func(e *ledger.Enrolment) { e.Tenant = "dc-one" }, "one by a token has a tenant"},
 		{"revoked", func(e *ledger.Enrolment) { e.Basis, e.EK, e.AK = ledger.BasisRevoked, canon.Digest{}, nil }, ""},
 		{"by evidence", byEvidence(device), ""},
 		{"by evidence, of no device", byEvidence(nil), "one by evidence has devices"},

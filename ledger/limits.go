@@ -7,6 +7,7 @@ const (
 	MaxOpening         = 16 << 10 // bytes of an opening, its entry included
 	MaxRefs            = 64       // digests that one entry refers to
 	MaxStream          = 80       // bytes of a stream's name
+	MaxTenant          = 64       // bytes of a tenant's name
 	MaxCheckpoint      = 16 << 10 // bytes of a signed checkpoint
 	MaxOrigin          = 255      // bytes of a log's origin
 	MaxKeys            = 32       // keys of a keyset

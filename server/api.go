@@ -38,10 +38,15 @@ const (
 // patternOther takes what no route takes.
 const patternOther = "/"
 
-// Security schemes: which secret an operation asks for. The description that callers read and the check are one.
+// Who may do what: each operation names the security schemes of which a caller needs one, where it is registered below.
+// They are the uses of secrets: a node's credential, and the four roles that tokens have. The description that callers read
+// and the check are one.
 const (
-	schemeNode  = "node"  // a node's credential
-	schemeAdmin = "admin" // an admin token
+	schemeNode     = useNode
+	schemeRenter   = client.RoleRenter
+	schemeOperator = client.RoleOperator
+	schemeAuditor  = client.RoleAuditor
+	schemeAdmin    = client.RoleAdmin
 )
 
 // Inputs and answers of operations. What travels as JSON is package client's to define.
@@ -52,6 +57,24 @@ type (
 		ContentType  string `header:"Content-Type"`
 		CacheControl string `header:"Cache-Control"` // empty: as for every answer
 		Body         []byte
+	}
+	joinTokenInput struct {
+		Body client.JoinTokenRequest
+	}
+	tokensInput struct {
+		After string `query:"after" doc:"id of a token: the page begins after it"`
+	}
+	tokenInput struct {
+		ID string `path:"token" doc:"id of the token, not the token"`
+	}
+	loginInput struct {
+		Body client.LoginRequest
+	}
+	accessInput struct {
+		Body client.Access
+	}
+	createTokenInput struct {
+		Body client.TokenRequest
 	}
 	joinInput struct {
 		Body client.JoinRequest
@@ -90,6 +113,8 @@ type (
 	}
 	blobInput struct {
 		Digest string `path:"digest" doc:"SHA-256, lower-case hex"`
+		Entry  int64  `query:"entry" default:"-1" minimum:"-1" doc:"index of an entry by which the caller comes to it: its body names the blob; absent: the digest is an entry's commitment or body"`
+		Log    string `query:"log" doc:"origin of the entry's log; absent: the first one"`
 	}
 	entriesInput struct {
 		From int64  `query:"from" minimum:"0" doc:"index of the first entry"`
@@ -119,7 +144,8 @@ func (s *Server) routes() http.Handler {
 			Info:    &huma.Info{Title: "Assay", Version: "1", Description: "Challenges, evidence, verdicts, and the log that holds them."},
 			Servers: []*huma.Server{{URL: s.origin}},
 			Components: &huma.Components{Schemas: schemas, SecuritySchemes: map[string]*huma.SecurityScheme{
-				schemeNode: bearer("credential of a node"), schemeAdmin: bearer("admin token"),
+				schemeNode: bearer("credential of a node"), schemeRenter: bearer("token of a renter"), schemeOperator: bearer("token of an operator"),
+				schemeAuditor: bearer("token of an auditor"), schemeAdmin: bearer("token of an admin"),
 			}},
 		},
 		Formats: map[string]huma.Format{jsonType: format, "json": format}, DefaultFormat: jsonType,
@@ -131,6 +157,7 @@ func (s *Server) routes() http.Handler {
 		s.nodeOperations(api)
 		s.publicOperations(api)
 		s.adminOperations(api)
+		s.tokenOperations(api)
 		s.logRoutes(mux, api)
 	}
 	// huma describes problem documents of its own, which nobody gets.
@@ -159,7 +186,7 @@ func (s *Server) nodeOperations(api huma.API) {
 			// The buffer is the framework's, and used again.
 			return answered(s.submit(ctx, callerOf(ctx).node, bytes.Clone(in.RawBody)))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/results/{evidence}", "result", "Ask what became of evidence", http.StatusOK, 0, schemeNode, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/results/{evidence}", "result", "Ask what became of evidence", http.StatusOK, 0, schemeNode, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *resultInput) (*answer[client.Result], error) {
 			evidence, err := canon.ParseDigest(in.Evidence)
 			if err != nil {
@@ -167,11 +194,11 @@ func (s *Server) nodeOperations(api huma.API) {
 			}
 			return answered(s.result(ctx, callerOf(ctx), evidence))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/heads/{stream}", "head", "Ask for the end of a stream, proven by the newest heads entry", http.StatusOK, 0, schemeNode, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/heads/{stream}", "head", "Ask for the end of a stream, proven by the newest heads entry", http.StatusOK, 0, schemeNode, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *headInput) (*answer[client.StreamHead], error) {
 			return answered(s.streamHead(ctx, callerOf(ctx), in.Stream, in.Log))
 		})
-	ear := operation(http.MethodGet, "/v1/results/{evidence}/ear", "ear", "Ask for the verdict as an attestation result (EAR), signed for this moment", http.StatusOK, 0, schemeNode, schemeAdmin)
+	ear := operation(http.MethodGet, "/v1/results/{evidence}/ear", "ear", "Ask for the verdict as an attestation result (EAR), signed for this moment", http.StatusOK, 0, schemeNode, schemeOperator, schemeAuditor, schemeAdmin)
 	ear.Responses = responses(http.StatusOK, earType, &huma.Schema{Type: huma.TypeString})
 	register(s, api, ear, func(ctx context.Context, in *resultInput) (*rawBody, error) {
 		evidence, err := canon.ParseDigest(in.Evidence)
@@ -221,28 +248,25 @@ func (s *Server) publicOperations(api huma.API) {
 }
 
 func (s *Server) adminOperations(api huma.API) {
-	register(s, api, operation(http.MethodPost, "/v1/join-tokens", "joinToken", "Make a token that lets one node in", http.StatusCreated, MaxJSON, schemeAdmin),
-		func(ctx context.Context, _ *empty) (*answer[client.JoinToken], error) {
-			return answered(s.newJoinToken(ctx))
+	register(s, api, operation(http.MethodPost, "/v1/join-tokens", "joinToken", "Make a token that lets one node in", http.StatusCreated, MaxJSON, schemeOperator, schemeAdmin),
+		func(ctx context.Context, in *joinTokenInput) (*answer[client.JoinToken], error) {
+			return answered(s.newJoinToken(ctx, callerOf(ctx), in.Body))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/nodes", "nodes", "List nodes", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/nodes", "nodes", "List nodes", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *nodesInput) (*answer[client.Nodes], error) {
-			return answered(s.nodes(ctx, in.After))
+			return answered(s.nodes(ctx, callerOf(ctx), in.After))
 		})
-	register(s, api, operation(http.MethodDelete, "/v1/nodes/{node}", "revoke", "Revoke a node", http.StatusNoContent, 0, schemeAdmin),
-		func(ctx context.Context, in *nodeInput) (*empty, error) { return &empty{}, s.revoke(ctx, in.Node) })
-	register(s, api, operation(http.MethodGet, "/v1/entries", "entries", "Read the log's entries", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodDelete, "/v1/nodes/{node}", "revoke", "Revoke a node", http.StatusNoContent, 0, schemeOperator, schemeAdmin),
+		func(ctx context.Context, in *nodeInput) (*empty, error) {
+			return &empty{}, s.revoke(ctx, callerOf(ctx), in.Node)
+		})
+	register(s, api, operation(http.MethodGet, "/v1/entries", "entries", "Read the log's entries", http.StatusOK, 0, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *entriesInput) (*answer[client.Entries], error) {
 			log, err := s.logAt(ctx, in.Log)
 			if err != nil {
 				return nil, err
 			}
-			found, err := log.Entries(ctx, in.From, MaxPage)
-			if err != nil {
-				return nil, err
-			}
-			entries, err := s.open(ctx, found)
-			return answered(client.Entries{Entries: entries}, err)
+			return answered(s.entries(ctx, callerOf(ctx), log, in.From))
 		})
 	register(s, api, operation(http.MethodPost, "/v1/logs", "closeLog", "Close the newest log, and go on in another", http.StatusAccepted, MaxJSON, schemeAdmin),
 		func(ctx context.Context, in *closeInput) (*answer[client.LogList], error) {
@@ -253,16 +277,54 @@ func (s *Server) adminOperations(api huma.API) {
 		})
 	register(s, api, operation(http.MethodDelete, "/v1/logs/closing", "keepLog", "Call the closing of the newest log off", http.StatusNoContent, 0, schemeAdmin),
 		func(ctx context.Context, _ *empty) (*empty, error) { return &empty{}, s.endClosing(ctx) })
-	blob := operation(http.MethodGet, "/v1/blobs/{digest}", "blob", "Read the bytes of a digest", http.StatusOK, 0, schemeAdmin)
+	blob := operation(http.MethodGet, "/v1/blobs/{digest}", "blob", "Read the bytes of a digest", http.StatusOK, 0, schemeAuditor, schemeAdmin)
 	blob.Responses = responses(http.StatusOK, binaryType, &huma.Schema{Type: huma.TypeString, Format: "binary"})
 	register(s, api, blob, func(ctx context.Context, in *blobInput) (*rawBody, error) {
 		digest, err := canon.ParseDigest(in.Digest)
 		if err != nil {
 			return nil, refuse(codeMalformed, "%v", err)
 		}
-		data, err := s.store.Blob(ctx, digest)
+		data, err := s.blob(ctx, callerOf(ctx), digest, in.Entry, in.Log)
 		return &rawBody{ContentType: binaryType, Body: data}, err
 	})
+}
+
+func (s *Server) tokenOperations(api huma.API) {
+	register(s, api, operation(http.MethodGet, "/v1/logins", "loginIssuers", "Ask with which issuers people may log in (OpenID Connect)", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.LoginIssuers], error) {
+			return answered(s.loginIssuers(ctx))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/logins", "login", "Trade an ID token for a token", http.StatusCreated, MaxJSON),
+		func(ctx context.Context, in *loginInput) (*answer[client.NewToken], error) {
+			return answered(s.login(ctx, in.Body))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/access", "access", "Ask who may log in, and as what", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*answer[client.Access], error) { return answered(s.access(ctx)) })
+	register(s, api, operation(http.MethodPut, "/v1/access", "setAccess", "Say who may log in, and as what", http.StatusNoContent, MaxAccess, schemeAdmin),
+		func(ctx context.Context, in *accessInput) (*empty, error) {
+			return &empty{}, s.setAccess(ctx, callerOf(ctx), in.Body)
+		})
+	register(s, api, operation(http.MethodGet, "/v1/whoami", "whoami", "Ask what is known of one's own token", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*answer[client.TokenRecord], error) {
+			return answered(callerOf(ctx).token, nil)
+		})
+	register(s, api, operation(http.MethodDelete, "/v1/whoami", "logout", "End one's own token", http.StatusNoContent, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*empty, error) {
+			who := callerOf(ctx)
+			return &empty{}, s.revokeToken(ctx, who, who.token.ID)
+		})
+	register(s, api, operation(http.MethodPost, "/v1/tokens", "createToken", "Make a token of a role, a tenant and a scope", http.StatusCreated, MaxJSON, schemeAdmin),
+		func(ctx context.Context, in *createTokenInput) (*answer[client.NewToken], error) {
+			return answered(s.createToken(ctx, callerOf(ctx), in.Body))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/tokens", "tokens", "List tokens", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, in *tokensInput) (*answer[client.Tokens], error) {
+			return answered(s.tokens(ctx, in.After))
+		})
+	register(s, api, operation(http.MethodDelete, "/v1/tokens/{token}", "revokeToken", "Revoke a token", http.StatusNoContent, 0, schemeAdmin),
+		func(ctx context.Context, in *tokenInput) (*empty, error) {
+			return &empty{}, s.revokeToken(ctx, callerOf(ctx), in.ID)
+		})
 }
 
 // operation describes one route. limit bounds the body in bytes; schemes are the secrets that are good for it, of which
@@ -330,7 +392,7 @@ func (s *Server) door(ctx huma.Context, next func(huma.Context)) {
 	}
 	c, err := s.authenticate(r)
 	if err == nil && !allowed(op, c) {
-		err = refuse(codeForbidden, "want the credential of: %s", schemes(op))
+		err = refuse(codeForbidden, "you are: %s; this is for: %s", c.use, schemes(op))
 	}
 	if err != nil {
 		s.problemOf(r.Context(), op.Method+" "+op.Path, err).write(w)
@@ -344,9 +406,12 @@ func (s *Server) authenticate(r *http.Request) (caller, error) {
 	if !ok {
 		return caller{}, errCredential
 	}
-	_, c, err := checkSecret(r.Context(), s.store.db.Reader(), text, s.time())
+	c, err := checkSecret(r.Context(), s.store.db.Reader(), text, s.time())
 	if err == nil && c.use == useJoin {
 		err = errCredential // a join token is spent in a body, and opens nothing else
+	}
+	if err == nil && c.isToken() {
+		s.noteUse(r.Context(), c.token)
 	}
 	return c, err
 }

@@ -104,7 +104,7 @@ func TestDoor(t *testing.T) {
 	}{
 		{"too large, no credential", bytes.Repeat([]byte(" "), attest.MaxBundle+1), "", 413, "too-large"},
 		{"no credential", good, "", 401, "credential"},
-		{"unknown credential", good, "node_0011223344556677_" + strings.Repeat("A", 43), 401, "credential"},
+		{"credential of another server", good, "node_0011223344556677_" + strings.Repeat("A", 43), 401, client.CodeForeign},
 		{"half of a credential", good, n.credential[:len(n.credential)-1], 401, "credential"},
 		{"admin token", good, l.admin, 403, "forbidden"},
 		{"no bundle", []byte(`{"hello":"world"}`), n.credential, 400, "malformed"},
@@ -176,7 +176,7 @@ func TestOpenChallenges(t *testing.T) {
 func TestJoinToken(t *testing.T) {
 	l := newLab(t, "")
 	token := func() client.Token {
-		issued, err := l.client(l.admin).NewJoinToken(t.Context())
+		issued, err := l.client(l.admin).NewJoinToken(t.Context(), "")
 		must(t, err)
 		tok, err := client.ParseToken(issued.Token)
 		must(t, err)
@@ -192,16 +192,20 @@ func TestJoinToken(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		token client.Token
+		want  string
 	}{
-		{"used", once},
-		{"too old", late},
-		{"never given", client.Token{Secret: "join_0011223344556677_" + strings.Repeat("A", 43), Fingerprint: once.Fingerprint}},
-		{"admin token", admin},
-		{"of another verifier", client.Token{Secret: token().Secret, Fingerprint: canon.Sum(nil)}},
+		{"used", once, "it was used, and lets one node in"},
+		{"too old", late, "it expired at 2026-02-02T12:00:00Z"},
+		{"of another server", client.Token{Secret: "join_0011223344556677_" + strings.Repeat("A", 43), Fingerprint: once.Fingerprint}, "none of this id was given out here"},
+		{"damaged", client.Token{Secret: token().Secret[:30], Fingerprint: once.Fingerprint}, "its secret half is not the one"},
+		{"admin token", admin, "a credential of another kind: admin"},
+		{"of another verifier", client.Token{Secret: token().Secret, Fingerprint: canon.Sum(nil)}, "is no key of this one now"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := nobody.Join(t.Context(), tc.token)
-			refused(t, err, http.StatusForbidden, "token")
+			if p := refused(t, err, http.StatusForbidden, "token"); !strings.Contains(p.Detail, tc.want) {
+				t.Errorf("%q, want %q", p.Detail, tc.want)
+			}
 		})
 	}
 	t.Run("good", func(t *testing.T) {

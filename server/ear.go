@@ -71,15 +71,16 @@ func (s *Server) ear(ctx context.Context, who caller, evidence canon.Digest) ([]
 
 // mayRender refuses what there is no result of for this caller, or none any more.
 func (s *Server) mayRender(ctx context.Context, who caller, evidence canon.Digest) error {
-	var node, state string
+	var state string
 	var revoked int64
 	var outdone bool
-	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT s.node, s.state, node.revoked, EXISTS (SELECT 1 FROM submission AS later
-			WHERE later.node = s.node AND later.evidence <> s.evidence AND later.outcome = 'reject' AND later.decided >= s.decided)
-		FROM submission AS s JOIN node ON node.id = s.node WHERE s.evidence = $1`, evidence[:]).Scan(&node, &state, &revoked, &outdone)
+	own := who.ownEvidence(evidence)
+	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT state, node.revoked, EXISTS (SELECT 1 FROM submission AS later
+			WHERE later.node = submission.node AND later.evidence <> submission.evidence AND later.outcome = 'reject' AND later.decided >= submission.decided)
+		FROM submission JOIN node ON node.id = submission.node WHERE `+own.String(), own.args...).Scan(&state, &revoked, &outdone)
 	switch {
-	case errors.Is(err, sql.ErrNoRows), err == nil && who.use == useNode && who.node != node:
-		return refuse(codeNotFound, "no such evidence")
+	case errors.Is(err, sql.ErrNoRows):
+		return errNothing
 	case err != nil:
 		return fmt.Errorf("read a submission: %w", err)
 	case revoked != 0:

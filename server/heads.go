@@ -177,8 +177,8 @@ func (s *Server) headsTree(ctx context.Context, log int64) (canon.Digest, *ledge
 
 // streamHead proves the end of a stream of a log to its owner, or to the operator.
 func (s *Server) streamHead(ctx context.Context, who caller, stream, origin string) (client.StreamHead, error) {
-	if who.use == useNode && stream != ledger.NodeStream(who.node) {
-		return client.StreamHead{}, refuse(codeNotFound, "no such stream")
+	if err := s.mayFollow(ctx, who, stream); err != nil {
+		return client.StreamHead{}, err
 	}
 	log, err := s.logOf(ctx, origin)
 	if err != nil {

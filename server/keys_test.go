@@ -128,7 +128,7 @@ func TestRenew(t *testing.T) {
 		var submitted []client.Submitted
 		for _, use := range []string{ledger.UseResult, ledger.UsePromise, ledger.UseLog} {
 			old := l.keyFile(use)
-			token, err := l.client(l.admin).NewJoinToken(t.Context())
+			token, err := l.client(l.admin).NewJoinToken(t.Context(), "")
 			must(t, err)
 			sub := n.submit(n.evidence(n.challenge())) // before, and decided after
 			open := n.challenge()                      // before, and answered after
@@ -230,7 +230,7 @@ func TestRenewAtOnce(t *testing.T) {
 	l := newLab(t, "")
 	n := l.join("one")
 	n.prove()
-	token, err := l.client(l.admin).NewJoinToken(t.Context())
+	token, err := l.client(l.admin).NewJoinToken(t.Context(), "")
 	must(t, err)
 	l.settings.Renew = []string{"result:now"}
 	l.restart()

@@ -199,7 +199,7 @@ func joinAt(ctx context.Context, url, admin string, dev agent.Device, now time.T
 	if err != nil {
 		return nil, err
 	}
-	issued, err := operator.NewJoinToken(ctx)
+	issued, err := operator.NewJoinToken(ctx, "")
 	if err != nil {
 		return nil, err
 	}

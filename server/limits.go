@@ -5,8 +5,13 @@ import "time"
 // Limits on what callers may ask and what the server takes on.
 const (
 	MaxJSON         = 64 << 10 // bytes of a JSON request
+	MaxAccess       = 1 << 20  // bytes of the document that says who may log in
 	MaxHeader       = 16 << 10 // bytes of a request's header
 	MaxPage         = 256      // rows of one answer
+	MaxScan         = 4096     // entries that one answer is looked for among
+	MaxTokens       = 1000     // good tokens of one tenant
+	MaxLoginsAtOnce = 4        // ID tokens that are judged at one time
+	MaxIssuerAnswer = 1 << 20  // bytes of one answer of an issuer
 	MaxVerifyAtOnce = 4        // anonymous appraisals at one time
 	MaxFetchAtOnce  = 8        // submissions that collateral is fetched for at one time
 	MaxActivations  = 16       // activated keys of one node that an appraisal is told of, and clocks
@@ -17,6 +22,12 @@ const (
 	ChallengeLife   = 5 * time.Minute        // from issue to the last instant of submission
 	ActivationLife  = 5 * time.Minute        // from the offer of a secret to the last instant of its return
 	JoinTokenLife   = 24 * time.Hour         // from issue to the last instant of joining
+	MaxTokenLife    = 366 * 24 * time.Hour   // from issue to the last instant of a token that an admin makes
+	MaxIDTokenAge   = 10 * time.Minute       // from the issue of an ID token to the login
+	IssuerTimeout   = 10 * time.Second       // one request to an issuer
+	IssuerPause     = 10 * time.Second       // for which an answer of an issuer stands
+	DiscoveryLife   = time.Hour              // for which an issuer's discovery document stands
+	UsedInterval    = time.Minute            // for which a use of a token stands for those after it
 	DefaultInterval = time.Second            // between two checkpoints, if there is something new
 	MaxInterval     = 30 * time.Second       // so that a promise of 60 seconds is kept even where one checkpoint fails
 	RequestTimeout  = 30 * time.Second       // one request, its body included

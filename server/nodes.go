@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
@@ -14,15 +15,27 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// newJoinToken makes a token that lets one node in.
-func (s *Server) newJoinToken(ctx context.Context) (client.JoinToken, error) {
+// newJoinToken makes a token that lets one node in. The node is of the caller's tenant; an admin may name one.
+func (s *Server) newJoinToken(ctx context.Context, who caller, r client.JoinTokenRequest) (client.JoinToken, error) {
+	tenant := who.token.Grant.Tenant
+	if r.Tenant != "" && r.Tenant != tenant {
+		if who.use != client.RoleAdmin {
+			return client.JoinToken{}, errNothing
+		}
+		if err := ledger.CheckTenant(r.Tenant); err != nil {
+			return client.JoinToken{}, refuse(codeMalformed, "%v", err)
+		}
+		tenant = r.Tenant
+	}
 	secret, err := s.newSecret(useJoin)
 	if err != nil {
 		return client.JoinToken{}, err
 	}
 	now := s.time()
 	expires := now + seconds(JoinTokenLife)
-	if err := s.store.Tx(ctx, func(tx *Tx) error { return secret.insert(ctx, tx, "", now, expires) }); err != nil {
+	if err := s.store.Tx(ctx, func(tx *Tx) error {
+		return secret.insert(ctx, tx, owner{tenant: tenant, madeBy: who.token.Principal}, now, expires)
+	}); err != nil {
 		return client.JoinToken{}, err
 	}
 	key, err := s.signer(ctx, ledger.UseResult, s.time())
@@ -61,28 +74,35 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 	node := "node-" + hex.EncodeToString(id)
 	err = s.store.Tx(ctx, func(tx *Tx) error {
 		now := s.time()
-		id, who, err := checkSecret(ctx, tx.SQL, token.Secret, now)
-		if errors.Is(err, errCredential) || errors.Is(err, errRevoked) || err == nil && who.use != useJoin {
-			return refuse(codeToken, "it is not known, was used, or is too old")
+		who, err := checkSecret(ctx, tx.SQL, token.Secret, now)
+		var no *problem
+		switch {
+		case errors.Is(err, errRevoked):
+			return refuse(codeToken, "it was used, and lets one node in: ask for another")
+		case errors.As(err, &no):
+			return refuse(codeToken, "%s", no.detail)
+		case err == nil && who.use != useJoin:
+			return refuse(codeToken, "it is a credential of another kind: %s", who.use)
 		}
 		if err != nil {
 			return err
 		}
-		if err := insertNode(ctx, tx.SQL, node, now); err != nil {
+		tenant := who.token.Grant.Tenant
+		if err := insertNode(ctx, tx.SQL, node, tenant, now); err != nil {
 			return err
 		}
 		// Of two nodes that come with one token at one time, the second finds it ended.
-		done, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1, node = $2 WHERE id = $3 AND ended = 0`, int64(now), node, id)
+		done, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1, node = $2 WHERE id = $3 AND ended = 0`, int64(now), node, who.token.ID)
 		if err != nil {
 			return fmt.Errorf("use up a token: %w", err)
 		}
 		if n, err := done.RowsAffected(); err != nil || n != 1 {
 			return errors.Join(err, refuse(codeToken, "it was used"))
 		}
-		if err := credential.insert(ctx, tx, node, now, 0); err != nil {
+		if err := credential.insert(ctx, tx, owner{node: node, tenant: tenant}, now, 0); err != nil {
 			return err
 		}
-		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisToken, Verifier: s.origin}, now)
+		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisToken, Tenant: tenant, Verifier: s.origin}, now)
 	})
 	if err != nil {
 		return client.Joined{}, err
@@ -93,13 +113,16 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 
 // revoke ends a node: its credential is no longer good, and its devices may be enrolled for others. What it submitted
 // stays.
-func (s *Server) revoke(ctx context.Context, node string) error {
+func (s *Server) revoke(ctx context.Context, who caller, node string) error {
+	var own filter
+	own.and(`id = ?`, node)
+	who.ownNodes(&own)
 	err := s.store.Tx(ctx, func(tx *Tx) error {
 		now := s.time()
 		var revoked int64
-		err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked)
+		err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE `+own.String()+s.store.db.ForUpdate(), own.args...).Scan(&revoked)
 		if errors.Is(err, sql.ErrNoRows) {
-			return refuse(codeNotFound, "no such node")
+			return errNothing
 		}
 		if err != nil || revoked != 0 {
 			return err
@@ -113,14 +136,17 @@ func (s *Server) revoke(ctx context.Context, node string) error {
 		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisRevoked, Verifier: s.origin}, now)
 	})
 	if err == nil {
-		s.log.Info("node revoked", "node", node)
+		s.log.Info("node revoked", "node", node, "by", who.token.Principal)
 	}
 	return err
 }
 
-// nodes lists nodes in the order of their ids, from the one after a given id on.
-func (s *Server) nodes(ctx context.Context, after string) (client.Nodes, error) {
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT id, joined, revoked FROM node WHERE id > $1 ORDER BY id LIMIT $2`, after, MaxPage)
+// nodes lists a caller's nodes in the order of their ids, from the one after a given id on.
+func (s *Server) nodes(ctx context.Context, who caller, after string) (client.Nodes, error) {
+	var own filter
+	own.and(`id > ?`, after)
+	who.ownNodes(&own)
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT id, tenant, joined, revoked FROM node WHERE `+own.String()+` ORDER BY id LIMIT `+strconv.Itoa(MaxPage), own.args...)
 	if err != nil {
 		return client.Nodes{}, fmt.Errorf("list nodes: %w", err)
 	}
@@ -129,7 +155,7 @@ func (s *Server) nodes(ctx context.Context, after string) (client.Nodes, error) 
 	for rows.Next() {
 		var n client.NodeRecord
 		var joined, revoked int64
-		if err := rows.Scan(&n.Node, &joined, &revoked); err != nil {
+		if err := rows.Scan(&n.Node, &n.Tenant, &joined, &revoked); err != nil {
 			return client.Nodes{}, fmt.Errorf("list nodes: %w", err)
 		}
 		n.Joined, n.Revoked = canon.Time(joined), canon.Time(revoked)
@@ -139,7 +165,7 @@ func (s *Server) nodes(ctx context.Context, after string) (client.Nodes, error) 
 		return client.Nodes{}, fmt.Errorf("list nodes: %w", err)
 	}
 	for i := range list.Nodes {
-		if err := s.describe(ctx, &list.Nodes[i]); err != nil {
+		if err := s.describe(ctx, who, &list.Nodes[i]); err != nil {
 			return client.Nodes{}, fmt.Errorf("list nodes: %w", err)
 		}
 	}
@@ -149,8 +175,8 @@ func (s *Server) nodes(ctx context.Context, after string) (client.Nodes, error) 
 	return list, nil
 }
 
-// describe adds a node's devices and its last verdict.
-func (s *Server) describe(ctx context.Context, n *client.NodeRecord) error {
+// describe adds a node's devices and its last verdict, in the period that the caller reads.
+func (s *Server) describe(ctx context.Context, who caller, n *client.NodeRecord) error {
 	holders, err := s.devices(ctx, `node = $1`, n.Node)
 	if err != nil {
 		return err
@@ -161,8 +187,11 @@ func (s *Server) describe(ctx context.Context, n *client.NodeRecord) error {
 	var evidence []byte
 	var outcome string
 	var decided int64
-	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT evidence, outcome, decided FROM submission WHERE node = $1 AND state = 'decided'
-		ORDER BY received DESC, decided DESC LIMIT 1`, n.Node).Scan(&evidence, &outcome, &decided)
+	var last filter
+	last.and(`node = ? AND state = 'decided'`, n.Node)
+	who.ownTime(&last, `received`)
+	err = s.store.db.Reader().QueryRowContext(ctx, `SELECT evidence, outcome, decided FROM submission WHERE `+last.String()+`
+		ORDER BY received DESC, decided DESC LIMIT 1`, last.args...).Scan(&evidence, &outcome, &decided)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

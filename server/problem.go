@@ -20,8 +20,10 @@ import (
 // Codes of refusals, beside those of package client. A code never changes its meaning.
 const (
 	codeMalformed    = "malformed"     // 400: the request is not what the interface says
-	codeCredential   = "credential"    // 401: none came, or none that is known
+	codeCredential   = "credential"    // 401: none came, or one that is damaged
 	codeForbidden    = "forbidden"     // 403: the credential is good and does not allow this
+	codeNoRole       = "no-role"       // 403: a person whom the issuer knows, and who has no role here
+	codeIssuer       = "issuer"        // 503: an issuer of ID tokens does not answer
 	codeToken        = "token"         // 403: the join token is not good
 	codeActivation   = "activation"    // 403: the TPM's key is not activated
 	codeNotFound     = "not-found"     // 404: it is not there, or not for this caller
@@ -47,9 +49,13 @@ var statuses = map[string]struct {
 	title  string
 }{
 	codeMalformed:               {http.StatusBadRequest, "the request is malformed"},
-	codeCredential:              {http.StatusUnauthorized, "no known credential"},
-	client.CodeRevoked:          {http.StatusUnauthorized, "the credential is no longer good"},
+	codeCredential:              {http.StatusUnauthorized, "no good credential"},
+	client.CodeRevoked:          {http.StatusUnauthorized, "the credential was revoked"},
+	client.CodeExpired:          {http.StatusUnauthorized, "the credential is too old"},
+	client.CodeForeign:          {http.StatusUnauthorized, "the credential is not of this server"},
 	codeForbidden:               {http.StatusForbidden, "the credential does not allow this"},
+	codeNoRole:                  {http.StatusForbidden, "no role for this person"},
+	codeIssuer:                  {http.StatusServiceUnavailable, "the issuer does not answer"},
 	codeActivation:              {http.StatusForbidden, "the TPM's key is not activated"},
 	codeToken:                   {http.StatusForbidden, "the join token is not good"},
 	codeNotFound:                {http.StatusNotFound, "not found"},
@@ -121,7 +127,10 @@ func refuse(code, format string, args ...any) *problem {
 // Refusals that several places make and some branch on.
 var (
 	errCredential = refuse(codeCredential, "send Authorization: Bearer and a credential that this server gave you")
-	errRevoked    = refuse(client.CodeRevoked, "it was revoked or is too old")
+	errWrong      = refuse(codeCredential, "its secret half is not the one that was given out: copy all of it, without a line break")
+	errForeign    = refuse(client.CodeForeign, "none of this id was given out here: it may be of another server")
+	errRevoked    = refuse(client.CodeRevoked, "it was revoked: log in again, or ask for another")
+	errNothing    = refuse(codeNotFound, "no such thing") // or not for this caller: nobody learns which
 	errUsed       = refuse(client.CodeChallengeUsed, "other evidence answered it")
 )
 
@@ -136,7 +145,7 @@ func (s *Server) problemOf(ctx context.Context, what string, err error) *problem
 	case errors.As(err, &erased):
 		return refuse(codeErased, "by entry %d of %s", erased.Entry, erased.Log)
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse(codeNotFound, "no such thing")
+		return errNothing
 	case ctx.Err() != nil:
 		return &problem{code: codeBusy, detail: "the request took too long", retry: time.Second}
 	case sqldb.Unavailable(err):

@@ -389,7 +389,7 @@ func (b *rebuild) foldEnrolment(ctx context.Context, e ledger.Entry) error {
 	}
 	switch n.Basis {
 	case ledger.BasisToken:
-		return insertNode(ctx, b.dst, n.Node, e.Time)
+		return insertNode(ctx, b.dst, n.Node, n.Tenant, e.Time)
 	case ledger.BasisActivation:
 		return putActivation(ctx, b.dst, n.Node, n.AK, n.EK, e.Time)
 	case ledger.BasisEvidence:

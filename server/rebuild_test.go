@@ -92,6 +92,7 @@ func eventful(t *testing.T, l *lab) (submitted []client.Submitted) {
 func TestRebuild(t *testing.T) {
 	onBoth(t, func(t *testing.T, from string) {
 		l := newLab(t, from)
+		l.joinOf(l.token(client.Grant{Role: client.RoleOperator, Tenant: "dc-three"}).Token, "three") // whose node it is, the log says
 		submitted := eventful(t, l)
 		rebuiltAlike(t, from, "node", "device", "challenge", "submission", "heads", "stream_head", "tile", "checkpoint", "secret", "given", "ear_key", "issue")
 		// The old server ends, the new one has its place.

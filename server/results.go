@@ -15,13 +15,14 @@ import (
 	"github.com/assay-network/assay/verifier"
 )
 
-// result says what became of evidence. Evidence of another node is not there.
+// result says what became of evidence. Evidence that is not the caller's to see is not there.
 func (s *Server) result(ctx context.Context, who caller, evidence canon.Digest) (client.Result, error) {
-	var node, state string
+	var state string
 	var appraisal, verdict canon.Digest
-	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT node, state, appraisal, result FROM submission WHERE evidence = $1`, evidence[:]).Scan(&node, &state, &appraisal, &verdict)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && who.use == useNode && who.node != node {
-		return client.Result{}, refuse(codeNotFound, "no such evidence")
+	own := who.ownEvidence(evidence)
+	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT state, appraisal, result FROM submission JOIN node ON node.id = submission.node WHERE `+own.String(), own.args...).Scan(&state, &appraisal, &verdict)
+	if errors.Is(err, sql.ErrNoRows) {
+		return client.Result{}, errNothing
 	}
 	if err != nil {
 		return client.Result{}, fmt.Errorf("read a submission: %w", err)

@@ -86,6 +86,8 @@ type Server struct {
 	newAdmin string        // admin token that this start made, or empty
 	taken    chan struct{} // holds one signal that evidence was taken
 	looks    chan struct{} // holds one signal for each anonymous appraisal under way
+	logins   chan struct{} // holds one signal for each ID token that is being judged
+	issuers  *issuers      // of ID tokens
 
 	appraise func(*verifier.Opened, attest.Case) verifier.Appraisal // verifier.Appraise, but in tests of its failure
 }
@@ -98,7 +100,8 @@ func New(ctx context.Context, settings Settings, deps Deps) (_ *Server, err erro
 		return nil, err
 	}
 	s := &Server{settings: settings, now: deps.Now, random: &oneAtATime{r: deps.Random}, log: deps.Log, memory: attest.NewMemory(),
-		taken: make(chan struct{}, 1), looks: make(chan struct{}, MaxVerifyAtOnce), appraise: verifier.Appraise}
+		taken: make(chan struct{}, 1), looks: make(chan struct{}, MaxVerifyAtOnce), logins: make(chan struct{}, MaxLoginsAtOnce), issuers: newIssuers(deps.Now),
+		appraise: verifier.Appraise}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -202,6 +205,9 @@ func (s *Server) VendorRoots() bool { return s.given.roots.Digest() == verifier.
 func (s *Server) Policy() policy.Named {
 	return policy.Named{Name: s.given.policy.Name(), Digest: s.given.policy.Digest()}
 }
+
+// PolicyFrom says in words whose the policy is: built in, not signed, or signed by a key.
+func (s *Server) PolicyFrom() string { return s.given.policyFrom }
 
 // Source returns the newest log with all blobs: for an operator on this machine, not for callers. See [Store.Source].
 func (s *Server) Source() ledger.Source { return s.store.Source() }

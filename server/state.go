@@ -13,8 +13,8 @@ import (
 // that appends the entry, [Rebuild] where it meets the entry; there is no other way into these tables.
 
 // insertNode lets a node in.
-func insertNode(ctx context.Context, tx *sql.Tx, node string, at canon.Time) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO node(id, joined, revoked) VALUES ($1, $2, 0)`, node, int64(at)); err != nil {
+func insertNode(ctx context.Context, tx *sql.Tx, node, tenant string, at canon.Time) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO node(id, tenant, joined, revoked) VALUES ($1, $2, $3, 0)`, node, tenant, int64(at)); err != nil {
 		return fmt.Errorf("store a node: %w", err)
 	}
 	return nil

@@ -258,7 +258,7 @@ func TestAgentOnBareMetal(t *testing.T) {
 	defer s.Close()
 	admin, err := client.New(client.Config{URL: s.Origin(), Credential: s.NewAdminToken()})
 	must(t, err)
-	issued, err := admin.NewJoinToken(t.Context())
+	issued, err := admin.NewJoinToken(t.Context(), "")
 	must(t, err)
 	token, err := client.ParseToken(issued.Token)
 	must(t, err)

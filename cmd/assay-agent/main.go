@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/internal/manual"
 )
 
 const (
@@ -85,6 +87,7 @@ func command() *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddCommand(joinCommand(), runCommand(), collectCommand(), doctorCommand(), versionCommand(), gpuCommand())
+	manual.Add(root)
 	return root
 }
 

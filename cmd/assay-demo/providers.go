@@ -269,7 +269,7 @@ func (d *demo) enter(ctx context.Context, s *server.Server, now func() time.Time
 	if err != nil {
 		return nil, nil, err
 	}
-	issued, err := admin.NewJoinToken(ctx)
+	issued, err := admin.NewJoinToken(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}

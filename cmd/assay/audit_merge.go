@@ -2,8 +2,6 @@ package main
 
 import (
 	"crypto"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -51,7 +50,7 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 	}
 	var keys []crypto.PublicKey
 	for _, file := range auditors {
-		pub, err := readPublicKey(file)
+		pub, _, err := inputs.PublicKey(file)
 		if err != nil {
 			return err
 		}
@@ -112,23 +111,6 @@ func (a *app) printReport(r audit.Report, output string, own ledger.Signer) erro
 		fmt.Fprint(a.stdout, r.Text())
 	}
 	return nil
-}
-
-// readPublicKey reads a public key in PEM.
-func readPublicKey(name string) (crypto.PublicKey, error) {
-	text, err := files.Bounded(name, maxKeyFile)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PUBLIC KEY" {
-		return nil, fmt.Errorf("%s: want a public key in PEM, as openssl pkey -pubout writes it", name)
-	}
-	pub, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return pub, nil
 }
 
 // parseRange reads FROM:TO; nothing is the whole log.

@@ -7,7 +7,6 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/sha256"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -21,15 +20,13 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
 	"github.com/assay-network/assay/server/keyring"
 )
 
-const (
-	maxKeyFile = 16 << 10
-	paperPDF   = "paper.pdf"
-)
+const paperPDF = "paper.pdf"
 
 // chromiums are the names of the program that prints a page, the first that is there.
 var chromiums = []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
@@ -200,13 +197,9 @@ codes: 0 signed by that key, 1 not, 2 usage or could not run.`,
 }
 
 func (a *app) auditPaperVerify(folder, keyFile string) error {
-	text, err := files.Bounded(keyFile, maxKeyFile)
+	_, spki, err := inputs.PublicKey(keyFile)
 	if err != nil {
 		return err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PUBLIC KEY" {
-		return fmt.Errorf("%s: want a public key in PEM, as openssl pkey -pubout writes it", keyFile)
 	}
 	var parts []audit.File
 	for _, name := range []string{audit.PaperJSON, audit.PaperHTML, audit.PaperEnvelope} {
@@ -216,7 +209,7 @@ func (a *app) auditPaperVerify(folder, keyFile string) error {
 		}
 		parts = append(parts, audit.File{Name: name, Data: data})
 	}
-	p, err := audit.OpenPaper(parts, ledger.Key{SPKI: block.Bytes})
+	p, err := audit.OpenPaper(parts, ledger.Key{SPKI: spki})
 	if err != nil {
 		return a.fault(err)
 	}

@@ -189,7 +189,7 @@ func (a *app) clientOf(url string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
+	if own := a.sessionAt(c.Origin()); own != nil {
 		c = own
 	}
 	return c, nil
@@ -265,6 +265,25 @@ func (n nearest) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
 func (n nearest) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
 	if data, err := n.near.Blob(ctx, d); err == nil && canon.Sum(data) == d {
 		return data, nil
+	}
+	return n.far.Blob(ctx, d)
+}
+
+// Readable returns which entries the source of this pull lets the caller read.
+func (n nearest) Readable(ctx context.Context, from int64) (map[int64]bool, error) {
+	if src, ok := n.far.(client.Scoped); ok {
+		return src.Readable(ctx, from)
+	}
+	return nil, nil
+}
+
+// BlobOf takes a blob from nearby, else by way of an entry that names it.
+func (n nearest) BlobOf(ctx context.Context, entry int64, d canon.Digest) ([]byte, error) {
+	if data, err := n.near.Blob(ctx, d); err == nil && canon.Sum(data) == d {
+		return data, nil
+	}
+	if src, ok := n.far.(client.Scoped); ok {
+		return src.BlobOf(ctx, entry, d)
 	}
 	return n.far.Blob(ctx, d)
 }

@@ -5,119 +5,235 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/client"
-	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/files"
 )
 
-// contextType is the type of the document that `assay login` leaves.
-const contextType = "assay/context/v1"
+// maxTokenLine is the number of bytes of stdin that can be a token.
+const maxTokenLine = 1 << 10
 
-// loginContext is the server that commands talk to, and the token that they show it.
-type loginContext struct {
-	Type  string `json:"type"`
-	URL   string `json:"url"`
-	Token string `json:"token"`
+// loginArgs are what `assay login` is told.
+type loginArgs struct {
+	url, name, issuer string
+	oidc, device      bool
 }
 
 func (a *app) loginCommand() *cobra.Command {
-	return &cobra.Command{
+	var args loginArgs
+	cmd := &cobra.Command{
 		Use:   "login URL",
-		Short: "Remember a server and a token for it",
-		Long: `Remember a server and a token for it.
+		Short: "Log in to a server, and remember it",
+		Long: `Log in to a server, and remember it.
 
-The token is read from stdin, so that it stands in no shell history. Both are kept
-in a file that its owner alone can read: $ASSAY_CONFIG, else assay/context.json in
-the user's configuration folder.`,
+With a token that somebody gave you: it is read from stdin, so that it stands in no
+shell history. Or with --oidc at your firm's identity provider (OpenID Connect), if an
+admin of the server named it: in a browser on this machine, or with --device on any
+other machine, by a code. The server then gives a token of its own, for some hours.
+
+Server and token are kept in a file that its owner alone can read: $ASSAY_CONFIG, else
+assay/context.json in the user's configuration folder. You can be logged in to several
+servers: each has a name, and commands talk to the last one that you logged in to, to
+the one that ` + "`assay context use`" + ` chose, or to the one that --context names.`,
 		Example: `  assay login https://assay.example < token
-  assay login http://127.0.0.1:8080`,
+  assay login https://assay.example --oidc
+  assay login https://assay.example --oidc --device --name prod`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.login(c.Context(), args[0]) },
+		RunE: func(c *cobra.Command, rest []string) error {
+			args.url = rest[0]
+			if !args.oidc && (args.device || args.issuer != "") {
+				return errors.New("--device and --issuer go with --oidc")
+			}
+			return a.login(c.Context(), args)
+		},
 	}
+	fl := cmd.Flags()
+	fl.StringVar(&args.name, "name", "", "`NAME` of the server here (default: its host and port)")
+	fl.BoolVar(&args.oidc, "oidc", false, "log in at an identity provider (OpenID Connect)")
+	fl.BoolVar(&args.device, "device", false, "with --oidc: on another machine, by a code")
+	fl.StringVar(&args.issuer, "issuer", "", "with --oidc: `NAME` of the identity provider, where the server has several")
+	return cmd
 }
 
-func (a *app) login(ctx context.Context, url string) error {
-	origin, err := client.Origin(url)
+func (a *app) login(ctx context.Context, args loginArgs) error {
+	origin, err := client.Origin(args.url)
 	if err != nil {
 		return err
 	}
-	a.say("token for %s:", origin)
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	token := strings.TrimSpace(line)
-	if token == "" {
-		return errors.Join(errors.New("no token on stdin"), err)
+	if args.name == "" {
+		args.name = contextNameOf(origin)
 	}
-	c, err := client.New(client.Config{URL: origin, Credential: token})
+	if err := checkContextName(args.name); err != nil {
+		return err
+	}
+	all, err := a.loadContexts()
 	if err != nil {
 		return err
 	}
-	if _, err := c.Nodes(ctx, ""); err != nil {
-		return withHint(err, "`assay serve` prints its admin token at the first start, and another with --renew admin-token")
+	i := all.find(args.name)
+	if i >= 0 && all.Contexts[i].URL != origin {
+		return withHint(fmt.Errorf("the name %q is that of %s", args.name, all.Contexts[i].URL), "choose another with --name, or run: assay context remove %s", args.name)
 	}
-	path, err := a.contextPath()
+	if i < 0 && len(all.Contexts) >= maxContexts {
+		return withHint(fmt.Errorf("%d servers are remembered, at most %d", len(all.Contexts), maxContexts), "run: assay context remove NAME")
+	}
+	get := a.tokenOfStdin
+	if args.oidc {
+		get = a.tokenOfIssuer
+	}
+	token, err := get(ctx, origin, args)
 	if err != nil {
 		return err
 	}
-	if err := saveContext(path, loginContext{contextType, origin, token}); err != nil {
+	s, err := client.New(client.Config{URL: origin, Credential: token})
+	if err != nil {
 		return err
 	}
-	a.say("logged in to %s (%s)", origin, path)
+	me, err := s.Whoami(ctx)
+	if err != nil {
+		return withTokenHint(err)
+	}
+	c := loginContext{Name: args.name, URL: origin, Token: token, Principal: me.Principal, Expires: me.Expires}
+	if i < 0 {
+		all.Contexts = append(all.Contexts, c)
+	} else {
+		all.Contexts[i] = c
+	}
+	all.Current = args.name
+	if err := a.saveContexts(all); err != nil {
+		return err
+	}
+	a.say("logged in to %s (%s) as %s, %s", args.name, origin, me.Principal, grantWords(me.Grant))
+	if me.Expires != 0 {
+		a.say("good until %s", me.Expires)
+	}
 	return nil
 }
 
-// contextPath returns where the context is kept.
-func (a *app) contextPath() (string, error) {
-	if path := a.getenv("ASSAY_CONFIG"); path != "" {
-		return path, nil
+// tokenOfStdin reads a token.
+func (a *app) tokenOfStdin(_ context.Context, origin string, _ loginArgs) (string, error) {
+	a.say("token for %s:", origin)
+	line, err := bufio.NewReader(io.LimitReader(a.stdin, maxTokenLine)).ReadString('\n')
+	token := strings.TrimSpace(line)
+	switch {
+	case token == "":
+		return "", errors.Join(errors.New("no token on stdin"), err)
+	case strings.HasPrefix(token, "join_"):
+		return "", withHint(errors.New("this is a join token: it lets a node in, and nobody else"), "on the node, run: assay-agent join %s --token TOKEN", origin)
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", errors.New("a token has no spaces and no letters beyond ASCII in it: copy it whole")
 	}
-	dir := a.getenv("XDG_CONFIG_HOME")
-	if dir == "" {
-		if a.getenv("HOME") == "" {
-			return "", withHint(errors.New("no configuration folder"), "name a file in ASSAY_CONFIG")
+	return token, nil
+}
+
+// withTokenHint says what to do about a token that a server does not take.
+func withTokenHint(err error) error {
+	p := client.AsProblem(err)
+	if p == nil || p.Status != 401 {
+		return err
+	}
+	switch p.Code {
+	case client.CodeForeign:
+		return withHint(err, "tokens are good at the server that made them: see assay context list, and which URL the token came with")
+	case client.CodeExpired, client.CodeRevoked:
+		return withHint(err, "log in again, with --oidc or a new token: an admin makes one with `assay token create`; the admin's own comes from `assay serve --renew admin-token`")
+	}
+	return withHint(err, "`assay serve` prints its admin token at the first start, and another with --renew admin-token; an admin makes others with `assay token create`")
+}
+
+// grantWords says what a token allows.
+func grantWords(g client.Grant) string {
+	words := g.Role
+	if g.Tenant != "" {
+		words += " of " + g.Tenant
+	}
+	if len(g.Scope.Nodes) > 0 {
+		words += ", nodes " + strings.Join(g.Scope.Nodes, " ")
+	}
+	if g.Scope.From != 0 {
+		words += ", acts from " + g.Scope.From.String()
+	}
+	if g.Scope.Until != 0 {
+		words += ", acts until " + g.Scope.Until.String()
+	}
+	return words
+}
+
+func (a *app) whoamiCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "whoami", Short: "Say who you are to the server, and what you may do there",
+		Example: "  assay whoami\n  assay whoami --context lab -o json", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.whoami(c.Context(), output) },
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (a *app) whoami(ctx context.Context, output string) error {
+	if output != "text" && output != "json" {
+		return fmt.Errorf("output %q: want text or json", output)
+	}
+	all, i, err := a.chosen()
+	if err != nil {
+		return err
+	}
+	s, err := all.Contexts[i].client()
+	if err != nil {
+		return err
+	}
+	me, err := s.Whoami(ctx)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return a.printJSON(me)
+	}
+	expires := "never"
+	if me.Expires != 0 {
+		expires = me.Expires.String()
+	}
+	fmt.Fprintf(a.stdout, "context    %s\nserver     %s\nprincipal  %s\nrole       %s\ntoken      %s\nexpires    %s\n", all.Contexts[i].Name, s.Origin(), me.Principal, grantWords(me.Grant), me.ID, expires)
+	return nil
+}
+
+func (a *app) logoutCommand() *cobra.Command {
+	var end bool
+	cmd := &cobra.Command{
+		Use:   "logout",
+		Short: "Forget a server and the token for it",
+		Long: `Forget a server and the token for it.
+
+A token that a login with --oidc gave is ended at the server as well. One that somebody
+gave you may be in use elsewhere: it stays good, unless --revoke ends it.`,
+		Example: "  assay logout\n  assay logout --context lab --revoke", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.logout(c.Context(), end) },
+	}
+	cmd.Flags().BoolVar(&end, "revoke", false, "end the token at the server, whoever else has it")
+	return cmd
+}
+
+func (a *app) logout(ctx context.Context, end bool) error {
+	all, i, err := a.chosen()
+	if err != nil {
+		return err
+	}
+	c := all.Contexts[i]
+	if end || strings.HasPrefix(c.Principal, "user:") {
+		s, err := c.client()
+		if err == nil {
+			err = s.Logout(ctx)
 		}
-		dir = filepath.Join(a.getenv("HOME"), ".config")
+		if p := client.AsProblem(err); err != nil && (p == nil || p.Status != 401) { // one that is no good needs no ending
+			return withHint(fmt.Errorf("the token is not ended: %w", err), "try again later, or forget it alone: assay context remove %s", c.Name)
+		}
+		a.say("the token is ended")
+	} else {
+		a.say("the token stays good where else it is known; --revoke ends it")
 	}
-	return filepath.Join(dir, "assay", "context.json"), nil
-}
-
-// saveContext replaces the file whole, for its owner alone.
-func saveContext(path string, c loginContext) error {
-	data, err := canon.Marshal(c)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return files.Replace(path, append(data, '\n'))
-}
-
-// session returns a client of the server that the user logged in to.
-func (a *app) session() (*client.Client, error) {
-	path, err := a.contextPath()
-	if err != nil {
-		return nil, err
-	}
-	data, err := files.Bounded(path, client.MaxProblem)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, withHint(errors.New("not logged in"), "run: assay login URL")
-	}
-	if err != nil {
-		return nil, err
-	}
-	var c loginContext
-	if err := canon.Unmarshal([]byte(strings.TrimSuffix(string(data), "\n")), &c); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if c.Type != contextType {
-		return nil, fmt.Errorf("%s: type %.80q is not known to this build, want %q", path, c.Type, contextType)
-	}
-	return client.New(client.Config{URL: c.URL, Credential: c.Token})
+	a.say("logged out of %s (%s)", c.Name, c.URL)
+	return a.forget(all, i)
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/internal/manual"
 )
 
 // Exit codes, the same for every command.
@@ -33,13 +35,16 @@ type app struct {
 	stderr io.Writer
 	now    func() time.Time
 	getenv func(string) string
-	quiet  bool // --quiet: no words on stderr but errors
+	browse func(page string) error // opens a page in a browser
+
+	quiet   bool   // --quiet: no words on stderr but errors
+	context string // --context: name of the server that commands talk to; empty: the chosen one
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now, getenv: os.Getenv}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now, getenv: os.Getenv, browse: openBrowser(os.Getenv)}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
@@ -85,13 +90,18 @@ Data goes to stdout, words to stderr. Exit codes: 0 accept, 1 reject, 2 usage or
 could not run, 3 undecided.`,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Version:           about(),
 		Args:              cobra.NoArgs,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}")
 	root.PersistentFlags().BoolVar(&a.quiet, "quiet", false, "no words on stderr but errors")
+	root.PersistentFlags().StringVar(&a.context, "context", "", "`NAME` of the server to talk to, of those that you logged in to (default: the chosen one)")
 	root.AddCommand(a.verifyCommand(), a.inspectCommand(), a.measureCommand(), a.policyCommand())
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
 	root.AddCommand(a.retentionCommand(), a.blobsCommand())
+	root.AddCommand(a.contextCommand(), a.whoamiCommand(), a.logoutCommand(), a.tokenCommand(), a.accessCommand())
+	manual.Add(root)
 	sayUsage(root)
 	out := &output{Writer: a.stdout}
 	a.stdout = out
@@ -112,6 +122,9 @@ could not run, 3 undecided.`,
 	}
 	fmt.Fprintf(a.stderr, "assay: error: %v\n", err)
 	var h hinted
+	if !errors.As(err, &h) {
+		err = withTokenHint(err)
+	}
 	if errors.As(err, &h) {
 		fmt.Fprintf(a.stderr, "assay: hint: %s\n", h.hint)
 	}

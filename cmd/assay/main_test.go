@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(around{m}, map[string]func(){"assay": main})
+	testscript.Main(around{m}, map[string]func(){"assay": main, "browse": browse})
 }
 
 // around runs the tests, and what has to be ended after them.
@@ -85,6 +85,9 @@ func TestScripts(t *testing.T) {
 			env.Defer(server.Close)
 			env.Setenv("VENDORS", server.URL)
 			if err := writeOldStore(env); err != nil {
+				return err
+			}
+			if err := writeCoRIMs(env.WorkDir); err != nil {
 				return err
 			}
 			return writeMinted(env.WorkDir)

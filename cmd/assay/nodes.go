@@ -21,28 +21,30 @@ func (a *app) nodesCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	var output string
+	var output, tenant string
 	list := &cobra.Command{
 		Use: "list", Short: "List nodes with their last verdicts", Example: "  assay nodes list -o json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.listNodes(c.Context(), output) },
 	}
 	list.Flags().StringVarP(&output, "output", "o", "text", "text, json or jsonl")
-	cmd.AddCommand(list, &cobra.Command{
+	token := &cobra.Command{
 		Use: "token", Short: "Make a token that lets one node in, once", Example: "  assay nodes token > token", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.nodeToken(c.Context()) },
-	}, &cobra.Command{
+		RunE: func(c *cobra.Command, _ []string) error { return a.nodeToken(c.Context(), tenant) },
+	}
+	token.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the provider whose node it will be (default: your own tenant); for admins")
+	cmd.AddCommand(list, token, &cobra.Command{
 		Use: "revoke NODE", Short: "Revoke a node's credential and free its devices", Example: "  assay nodes revoke node-0123456789abcdef", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.revokeNode(c.Context(), args[0]) },
 	})
 	return cmd
 }
 
-func (a *app) nodeToken(ctx context.Context) error {
+func (a *app) nodeToken(ctx context.Context, tenant string) error {
 	c, err := a.session()
 	if err != nil {
 		return err
 	}
-	t, err := c.NewJoinToken(ctx)
+	t, err := c.NewJoinToken(ctx, tenant)
 	if err != nil {
 		return err
 	}
@@ -84,12 +86,7 @@ func (a *app) listNodes(ctx context.Context, output string) error {
 	}
 	switch output {
 	case "json":
-		b, err := canon.Marshal(all)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "%s\n", indent(b))
-		return nil
+		return a.printJSON(all)
 	case "jsonl":
 		for _, n := range all.Nodes {
 			b, err := canon.Marshal(n)
@@ -101,7 +98,7 @@ func (a *app) listNodes(ctx context.Context, output string) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tJOINED\tVERDICT\tDECIDED\tDEVICES")
+	fmt.Fprintln(w, "NODE\tTENANT\tJOINED\tVERDICT\tDECIDED\tDEVICES")
 	for _, n := range all.Nodes {
 		verdict := n.Verdict
 		if n.Revoked != 0 {
@@ -111,7 +108,7 @@ func (a *app) listNodes(ctx context.Context, output string) error {
 		if n.Decided != 0 {
 			decided = n.Decided.String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", n.Node, n.Joined, verdict, decided, len(n.Devices))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n", n.Node, n.Tenant, n.Joined, verdict, decided, len(n.Devices))
 	}
 	return w.Flush()
 }

@@ -257,7 +257,7 @@ func joinAs(t *testing.T, url, admin string) string {
 	t.Helper()
 	operator, err := client.New(client.Config{URL: url, Credential: admin})
 	must(t, err)
-	issued, err := operator.NewJoinToken(t.Context())
+	issued, err := operator.NewJoinToken(t.Context(), "")
 	must(t, err)
 	token, err := client.ParseToken(issued.Token)
 	must(t, err)

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+)
+
+// caller is who a request comes from.
+type caller struct {
+	use   string // useNode, or the role of a token
+	node  string // of useNode
+	token client.TokenRecord
+}
+
+// filter is the condition of a query, with its arguments. The zero filter holds for all rows.
+type filter struct {
+	conditions []string
+	args       []any
+}
+
+// and adds a condition, in which a question mark stands for each argument.
+func (f *filter) and(condition string, args ...any) {
+	for _, arg := range args {
+		f.args = append(f.args, arg)
+		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(f.args)), 1)
+	}
+	f.conditions = append(f.conditions, condition)
+}
+
+// String returns the condition as it stands behind WHERE.
+func (f *filter) String() string {
+	if len(f.conditions) == 0 {
+		return "1 = 1"
+	}
+	return strings.Join(f.conditions, " AND ")
+}
+
+// ownNodes restricts a query to the rows of table node that a caller may know of. Every query for a caller that reads
+// what is of a node goes through here; what is of no kind that is named sees nothing.
+func (c caller) ownNodes(f *filter) {
+	grant := c.token.Grant
+	switch {
+	case c.use == client.RoleAdmin:
+	case c.use == useNode:
+		f.and(`node.id = ?`, c.node)
+	case c.use == client.RoleOperator && grant.Tenant != "":
+		f.and(`node.tenant = ?`, grant.Tenant)
+	case c.use == client.RoleAuditor:
+		if grant.Tenant != "" {
+			f.and(`node.tenant = ?`, grant.Tenant)
+		}
+		if nodes := grant.Scope.Nodes; len(nodes) > 0 {
+			args := make([]any, len(nodes))
+			for i, node := range nodes {
+				args[i] = node
+			}
+			f.and(`node.id IN (?`+strings.Repeat(`, ?`, len(nodes)-1)+`)`, args...)
+		}
+	default:
+		f.and(`1 = 0`)
+	}
+}
+
+// ownTime restricts a query to the rows whose instant is in the period of a caller's scope.
+func (c caller) ownTime(f *filter, column string) {
+	if from := c.token.Grant.Scope.From; from != 0 {
+		f.and(column+` >= ?`, int64(from))
+	}
+	if until := c.token.Grant.Scope.Until; until != 0 {
+		f.and(column+` < ?`, int64(until))
+	}
+}
+
+// ownEvidence is the condition on submission and its node under which a caller may know of evidence.
+func (c caller) ownEvidence(evidence canon.Digest) *filter {
+	f := &filter{}
+	f.and(`evidence = ?`, evidence[:])
+	c.ownNodes(f)
+	c.ownTime(f, `received`)
+	return f
+}
+
+// within reports whether an instant is in the period of a caller's scope.
+func (c caller) within(t canon.Time) bool {
+	scope := c.token.Grant.Scope
+	return t >= scope.From && (scope.Until == 0 || t < scope.Until)
+}
+
+// ofTheHouse reports whether a caller may read what is of no tenant in particular.
+func (c caller) ofTheHouse() bool {
+	return c.use == client.RoleAdmin || c.use == client.RoleAuditor && c.token.Grant.Tenant == "" && len(c.token.Grant.Scope.Nodes) == 0
+}
+
+// isToken reports whether a caller shows a token, and is no node.
+func (c caller) isToken() bool { return slices.Contains(client.Roles(), c.use) }
