@@ -339,10 +339,7 @@ func reaches(claims claim.Set, c claim.Claim, names []string, seen map[string]bo
 	}
 	seen[named(c)] = true
 	for _, b := range c.Basis {
-		id, subject, ok := strings.Cut(b, "@")
-		if !ok {
-			subject = c.Subject
-		}
+		id, subject, _ := claim.Base(b, c.Subject)
 		if base := claims.Find(id, subject); base != nil && reaches(claims, *base, names, seen) {
 			return true
 		}

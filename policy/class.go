@@ -21,7 +21,7 @@ const (
 	Device    Class = "device"    // cpu, tpm, gpu and switch alike
 	Node      Class = "node"      // the bundle as a whole; there is exactly one
 	Set       Class = "set"       // its devices together; there is exactly one
-	Party     Class = "party"     // what a person or firm vouches for; left open by a verdict over evidence
+	Party     Class = "party"     // whoever runs the machine; there is exactly one. Left open by a verdict over evidence
 )
 
 var (
@@ -47,7 +47,7 @@ func (c Class) covers(other Class) bool {
 }
 
 // single reports whether there is always exactly one subject of the class, named as the class is.
-func (c Class) single() bool { return c == Node || c == Set }
+func (c Class) single() bool { return c == Node || c == Set || c == Party }
 
 // rooms says which claims speak of what. A room that is not here is unknown to this build's policies.
 var rooms = []struct {
@@ -60,6 +60,7 @@ var rooms = []struct {
 	{"bundle", []Class{Node}},
 	{"guest", []Class{Node}},
 	{"nvidia", []Class{GPU, Switch}},
+	{"party", []Class{Party}},
 	{"set", []Class{Set}},
 	{"sevsnp", []Class{CPU}},
 	{"statement", []Class{Statement}},

@@ -13,9 +13,17 @@ import (
 
 // Reason codes of this room, beside those of the claims.
 const (
-	lapsed       = "lapsed"        // the claim speaks of another time than the verdict's
 	noTime       = "no-time"       // the claim has no first instant, so that it has no age
 	notAppraised = "not-appraised" // the appraisal says nothing of it
+	otherIssuer  = "other-issuer"  // whoever says so is none of the policy's issuers
+)
+
+// Why a value that is proven is not good enough: the second half of a reason's code.
+const (
+	codeValue = "value" // it is another than the rule wants
+	codeLeast = "least" // it is less than the rule wants, or lacks words of it
+	codeFloor = "floor" // it is below the floor of its product line
+	codeAge   = "age"   // it is too old, or of the future
 )
 
 const (
@@ -42,12 +50,14 @@ type program struct {
 	rules      []rule
 	refuse     []refusal
 	references []string // grounds of which a measured claim needs one; nil: any
+	issuers    []string // grounds that claims of parties may name; nil: any
 	floors     []floor
 }
 
 // rule is one entry of require.
 type rule struct {
 	label     string
+	line      int // in the file that it was written in; 0: none has it
 	claim     string
 	of        Class
 	count     int
@@ -71,7 +81,10 @@ type check struct {
 	words   []string
 }
 
-type refusal struct{ label, pattern string }
+type refusal struct {
+	label, pattern string
+	line           int
+}
 
 type floor struct {
 	product string
@@ -79,8 +92,9 @@ type floor struct {
 	text    string
 }
 
-// Decide returns the verdict of the policy over the claims at a time. Claims of one id and subject by several issuers
-// must each satisfy a rule.
+// Decide returns the verdict of the policy over the claims at a time: those of an appraisal, and beside them those of the
+// party behind the machine. Without one claim of the party rules over it are left open, and the verdict is over evidence.
+// Claims of one id and subject by several issuers must each satisfy a rule; of the party, each that counts.
 func Decide(claims claim.Set, p *Policy, at canon.Time) Verdict {
 	v := Verdict{
 		Type: VerdictType, Rules: Rules, Policy: Named{p.document.Name, p.digest}, Scope: ScopeFull, AsOf: at, Reasons: []Reason{},
@@ -88,7 +102,7 @@ func Decide(claims claim.Set, p *Policy, at canon.Time) Verdict {
 	d := newDecision(claims, p, at)
 	for i := range p.program.rules {
 		r := &p.program.rules[i]
-		if r.of == Party {
+		if r.of == Party && !d.hasParty() {
 			v.Scope, v.Open = ScopeEvidence, append(v.Open, r.label)
 			continue
 		}
@@ -120,11 +134,13 @@ type decision struct {
 }
 
 func newDecision(claims claim.Set, p *Policy, at canon.Time) *decision {
-	d := &decision{policy: p, set: claims, at: at, bearings: make([]bearing, len(claims))}
+	d := &decision{policy: p, set: claims, at: at}
 	if !slices.IsSortedFunc(claims, order) {
 		d.set = slices.Clone(claims)
 		slices.SortStableFunc(d.set, order)
 	}
+	d.parties()
+	d.bearings = make([]bearing, len(d.set))
 	d.components = make([]component, 0, 8)
 	for i := range d.set {
 		c := &d.set[i]
@@ -161,6 +177,9 @@ func (d *decision) require(r *rule) {
 	if r.of.single() {
 		for i := range r.checks {
 			d.check(r, &r.checks[i], string(r.of))
+		}
+		if r.checks == nil { // of a party, in a policy of another release
+			d.claimed(r, cause{r.claim, string(r.of), claim.Unknown, claim.Because(claim.Internal, "this build knows no such claim")})
 		}
 		return
 	}
@@ -201,7 +220,7 @@ func (d *decision) missing(r *rule, present int) {
 		key, want = key+" "+claim.Room(r.claim), want+" that "+r.claim+" speaks of"
 	}
 	d.findings = append(d.findings, finding{rule: r, key: key, reason: Reason{
-		Claim: r.claim, Subject: string(r.of), Status: claim.Unknown, Required: "at least " + want,
+		Code: code(r.claim, claim.EvidenceMissing), Claim: r.claim, Subject: string(r.of), Status: claim.Unknown, Required: "at least " + want,
 		Observed: string(claim.Because(claim.EvidenceMissing, "%d in the evidence", present)),
 		Fix:      "send evidence of the component", Who: claim.Provider,
 	}})
@@ -266,13 +285,13 @@ func (d *decision) operate(r *rule, ch *check, c *claim.Claim) {
 	switch r.op {
 	case opIn:
 		if !slices.Contains(r.values, Value(c.Value)) {
-			d.fails(c, r, r.required, c.Value)
+			d.fails(c, r, codeValue, r.required, c.Value)
 		}
 	case opMin:
 		if enough, err := ch.atMost(c.Value); err != nil {
 			d.garbled(r, c)
 		} else if !enough {
-			d.fails(c, r, r.required, c.Value)
+			d.fails(c, r, codeLeast, r.required, c.Value)
 		}
 	case opFloors:
 		d.floor(r, ch, c)
@@ -318,7 +337,7 @@ func (d *decision) floor(r *rule, ch *check, c *claim.Claim) {
 			continue
 		}
 		if least := &d.policy.program.floors[f]; !t.atLeast(least.min) {
-			d.fails(c, r, "at least "+least.text+", the floor of "+line, c.Value)
+			d.fails(c, r, codeFloor, "at least "+least.text+", the floor of "+line, c.Value)
 		}
 	}
 }
@@ -329,24 +348,24 @@ func (d *decision) age(r *rule, c *claim.Claim) {
 	case c.From == 0:
 		d.unknown(r, c, claim.Because(noTime, "it does not say since when"), claim.Relying, "appraise with a challenge, whose time is known")
 	case c.From > d.at+FutureSlack:
-		d.fails(c, r, r.required, "from "+c.From.String()+", in the future")
+		d.fails(c, r, codeAge, r.required, "from "+c.From.String()+", in the future")
 	case d.at-c.From > canon.Time(r.maxAge):
-		d.fails(c, r, r.required, Age(d.at-c.From).String()+" old, from "+c.From.String())
+		d.fails(c, r, codeAge, r.required, Age(d.at-c.From).String()+" old, from "+c.From.String())
 	}
 }
 
 // fails notes a value that does not satisfy its operator. Of words there may be none.
-func (d *decision) fails(c *claim.Claim, r *rule, required, observed string) {
+func (d *decision) fails(c *claim.Claim, r *rule, why, required, observed string) {
 	def, _ := claim.Lookup(c.ID)
 	d.findings = append(d.findings, finding{rule: r, reason: Reason{
-		Claim: c.ID, Subject: c.Subject, Status: claim.Affirmed, Required: required, Observed: cmp.Or(observed, "nothing"), Fix: def.Fix, Who: def.Who,
+		Code: code(c.ID, why), Claim: c.ID, Subject: c.Subject, Status: claim.Affirmed, Required: required, Observed: cmp.Or(observed, "nothing"), Fix: def.Fix, Who: def.Who,
 	}})
 }
 
 // unknown notes that an affirmed claim cannot be compared.
 func (d *decision) unknown(r *rule, c *claim.Claim, why claim.Reason, who claim.Party, fix string) {
 	d.findings = append(d.findings, finding{rule: r, reason: Reason{
-		Claim: c.ID, Subject: c.Subject, Status: claim.Unknown, Required: r.required, Observed: string(why), Fix: fix, Who: who,
+		Code: code(c.ID, why.Code()), Claim: c.ID, Subject: c.Subject, Status: claim.Unknown, Required: r.required, Observed: string(why), Fix: fix, Who: who,
 	}})
 }
 
@@ -360,11 +379,17 @@ func (d *decision) refuse() {
 	if !slices.ContainsFunc(d.set, func(c claim.Claim) bool { return c.Status == claim.Contradicted }) {
 		return
 	}
-	for _, f := range append(slices.Clone(d.policy.program.refuse), refusal{"always *." + structure, "*." + structure}) {
-		for i := range d.set {
-			if c := &d.set[i]; c.Status == claim.Contradicted && matches(f.pattern, c.ID) {
-				d.claimed(&rule{label: f.label, required: "not contradicted"}, d.itself(c))
-			}
+	for _, f := range d.policy.program.refuse {
+		d.refused(f)
+	}
+	d.refused(refusal{label: "always *." + structure, pattern: "*." + structure})
+}
+
+// refused looks for contradicted claims that one line refuses.
+func (d *decision) refused(f refusal) {
+	for i := range d.set {
+		if c := &d.set[i]; c.Status == claim.Contradicted && matches(f.pattern, c.ID) {
+			d.claimed(&rule{label: f.label, required: "not contradicted"}, d.itself(c))
 		}
 	}
 }

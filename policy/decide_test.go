@@ -325,19 +325,6 @@ func TestMaxAge(t *testing.T) {
 	}
 }
 
-func TestPartyRulesStayOpen(t *testing.T) {
-	rules := "require: [{claim: sevsnp.signature, of: cpu}, {claim: facility.tier, of: party, is: attested-facility}]"
-	v := policy.Decide(goodSet(), load(t, rules), now)
-	expect(t, v, policy.Accept)
-	if v.Scope != policy.ScopeEvidence || !slices.Equal(v.Open, []string{"require[1] facility.tier"}) {
-		t.Errorf("scope %s, open %q", v.Scope, v.Open)
-	}
-	v = policy.Decide(goodSet(), load(t, "require: [{claim: sevsnp.signature, of: cpu}]"), now)
-	if v.Scope != policy.ScopeFull || v.Open != nil {
-		t.Errorf("scope %s, open %q", v.Scope, v.Open)
-	}
-}
-
 func TestRefuse(t *testing.T) {
 	p := load(t, `require: [{claim: sevsnp.signature, of: cpu}]
 refuse: ["*.freshness", binding.*, sevsnp.id-block]`)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/attest/claim"
@@ -15,6 +16,9 @@ func (p *Policy) Explain() string {
 	if d.About != "" {
 		fmt.Fprintf(&b, "%s\n", d.About)
 	}
+	if d.DataClass != "" {
+		fmt.Fprintf(&b, "For data of class %s.\n", d.DataClass)
+	}
 	b.WriteString("\nAccepted only if all of this is shown:\n")
 	for i := range p.program.rules {
 		b.WriteString("  - " + p.program.rules[i].sentence() + "\n")
@@ -26,6 +30,12 @@ func (p *Policy) Explain() string {
 		b.WriteString("\nRefused if any of this is contradicted (unknown passes):\n")
 		for _, pattern := range d.Refuse {
 			b.WriteString("  - " + pattern + "\n")
+		}
+	}
+	if d.Issuers != nil {
+		fmt.Fprintf(&b, "\nAbout the party only the word of these issuers counts:\n")
+		for _, id := range d.Issuers {
+			b.WriteString("  - " + id + "\n")
 		}
 	}
 	if d.References != nil {
@@ -53,10 +63,10 @@ func (r *rule) sentence() string {
 	switch {
 	case r.of == Set && r.ifPresent:
 		who = "The set, where there are GPUs or switches"
+	case r.of == Party:
+		who = "The party (left open by a verdict over evidence alone)"
 	case r.of.single():
 		who = "The " + string(r.of)
-	case r.of == Party:
-		who = "A party (left open by a verdict over evidence)"
 	case r.ifPresent:
 		who = "Every " + string(r.of) + " that is there"
 	default:
@@ -77,6 +87,11 @@ func (p *Policy) usesFloors() bool {
 	return false
 }
 
+const (
+	topicParty = "who runs the host and where" // which a verdict over evidence leaves open
+	topicGPUs  = "GPUs"
+)
+
 // topics are what a renter will take for granted unless told otherwise, and the claims of which a policy must require one
 // to say anything about it.
 var topics = []struct {
@@ -88,8 +103,8 @@ var topics = []struct {
 	{topic: "freshness", by: []string{"freshness"}, of: CPU},
 	{topic: "revocation", by: []string{"revocation"}, of: CPU},
 	{topic: "state", by: []string{"measured"}, of: Node},
-	{topic: "GPUs", by: []string{"cc-mode"}, of: GPU},
-	{topic: "who runs the host and where", of: Party},
+	{topic: topicGPUs, by: []string{"cc-mode"}, of: GPU},
+	{topic: topicParty, of: Party},
 }
 
 // Uncovered names what the policy decides nothing about, however it ends.
@@ -108,6 +123,16 @@ func (p *Policy) Uncovered() (open []string) {
 		}
 	}
 	return open
+}
+
+// NotDecided names what a verdict by the policy decides nothing about: what the policy leaves uncovered, and what the
+// verdict left open.
+func (p *Policy) NotDecided(v Verdict) []string {
+	topics := p.Uncovered()
+	if v.Open != nil && !slices.Contains(topics, topicParty) {
+		topics = append(topics, topicParty)
+	}
+	return topics
 }
 
 // Line is one line of a policy: its label, as reasons name it, and what it asks.

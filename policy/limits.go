@@ -8,8 +8,10 @@ const (
 	MaxRefuse     = 256  // ids under refuse
 	MaxValues     = 1024 // values of one `in`
 	MaxCount      = 32   // components that one rule may demand, as many as a bundle holds
+	MaxIssuers    = 64   // issuers whose word counts
 	MaxReferences = 64   // lists of reference values
 	MaxFloors     = 64   // product lines with a floor of the policy's own
+	MaxTests      = 1024 // hosts, and tests, of one file of tests
 )
 
 // FutureSlack is how far in the future an instant of a claim may lie before `max-age` fails: two clocks of one house

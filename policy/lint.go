@@ -19,6 +19,7 @@ type linter struct {
 	document Document
 	errs     []*doc.Error
 	allowed  map[target]values // what the rules so far leave of a claim's values
+	logged   bool              // a log's policy, perhaps of another release: claims of the party that this build lacks pass
 }
 
 // target is a claim of a class, whose values several rules may restrict.
@@ -42,13 +43,20 @@ type operand struct {
 }
 
 func (l *linter) fault(pointer, format string, args ...any) {
-	l.errs = append(l.errs, l.at.Errorf(pointer, format, args...))
+	l.faultOf("", pointer, format, args...)
+}
+
+// faultOf is fault with the kind of the fault, as [Lint] names it.
+func (l *linter) faultOf(code, pointer, format string, args ...any) {
+	err := l.at.Errorf(pointer, format, args...)
+	err.Code = code
+	l.errs = append(l.errs, err)
 }
 
 var (
-	nameForm  = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	claimForm = regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`)
-	hexForm   = regexp.MustCompile(`^([0-9a-f]{2})+$`)
+	nameForm   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	issuerForm = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
+	hexForm    = regexp.MustCompile(`^([0-9a-f]{2})+$`)
 )
 
 // written refuses what only a built-in may say.
@@ -77,6 +85,7 @@ func (l *linter) policy() (*Policy, error) {
 	}
 	l.allowed = map[target]values{}
 	p := &Policy{document: d}
+	p.program.issuers = l.issuers()
 	p.program.references = l.references()
 	p.program.floors = l.floors()
 	if l.size("/require", len(d.Require), MaxRules) {
@@ -89,6 +98,7 @@ func (l *linter) policy() (*Policy, error) {
 			l.fault("/require", "every rule is over parties: nothing is asked of the evidence")
 		}
 	}
+	l.dataClass()
 	if d.Refuse != nil && l.size("/refuse", len(d.Refuse), MaxRefuse) {
 		for i, pattern := range d.Refuse {
 			p.program.refuse = append(p.program.refuse, l.refuse(i, pattern))
@@ -192,8 +202,7 @@ func (l *linter) rule(i int, r Rule) rule {
 		l.fault(at, "claim: missing")
 	case r.Of == "":
 		l.fault(at, "of: missing%s", speaksOf(r.Claim))
-	case r.Of == Party:
-		l.party(at, r)
+	case r.Of == Party && l.tierNumber(at, r):
 	default:
 		l.resolve(at, r, &c)
 	}
@@ -249,21 +258,15 @@ func (l *linter) operator(at string, r Rule, c *rule) {
 	}
 }
 
-// party checks a rule over a party. This build's catalogue has no claims of parties, so that only the form is checked;
-// no verdict over evidence rests on such a rule, it is listed as open.
-func (l *linter) party(at string, r Rule) {
-	room := claim.Room(r.Claim)
-	switch {
-	case classesOf(room) != nil:
-		l.fault(at+"/of", "no party vouches for %s%s", r.Claim, speaksOf(r.Claim))
-	case !claimForm.MatchString(r.Claim):
-		l.fault(at+"/claim", "claim %.80q: want ROOM.SUBJECT in lower case", r.Claim)
-	}
+// tierNumber refuses a bare number for a tier, which means opposite things to different people.
+func (l *linter) tierNumber(at string, r Rule) (found bool) {
 	for _, o := range append(operands(at, r), operand{at + "/min", r.Min}) {
 		if strings.HasSuffix(r.Claim, "tier") && isNumber(string(o.value)) {
-			l.fault(o.pointer, "tier %s: a bare number means opposite things to different people; use names: anonymous, identified, attested, attested-facility", o.value)
+			l.faultOf(LintTierNumber, o.pointer, "tier %s: a bare number means opposite things to different people; use names: %s", o.value, strings.Join(claim.Tiers, ", "))
+			found = true
 		}
 	}
+	return found
 }
 
 // operands returns the values of is and in.
@@ -281,7 +284,7 @@ func operands(at string, r Rule) (os []operand) {
 func (l *linter) resolve(at string, r Rule, c *rule) {
 	room, inClass := claim.Room(r.Claim), roomsOf(r.Of)
 	if classesOf(room) != nil && !slices.Contains(inClass, room) {
-		l.fault(at+"/of", "%s of %s can never be met%s", r.Claim, r.Of, speaksOf(r.Claim))
+		l.faultOf(LintUnsatisfiable, at+"/of", "%s of %s can never be met%s", r.Claim, r.Of, speaksOf(r.Claim))
 		return
 	}
 	for _, candidate := range inClass {
@@ -292,8 +295,8 @@ func (l *linter) resolve(at string, r Rule, c *rule) {
 	if len(c.checks) > 0 && c.op == opMin && c.checks[0].def.Kind == claim.Words {
 		c.required = "includes " + string(r.Min)
 	}
-	if len(c.checks) == 0 {
-		l.fault(at+"/claim", "unknown claim %.80s of %s%s", r.Claim, r.Of, nearest(r.Claim))
+	if len(c.checks) == 0 && !(l.logged && r.Of == Party) {
+		l.faultOf(LintUnknown, at+"/claim", "unknown claim %.80s of %s%s", r.Claim, r.Of, nearest(r.Claim))
 	}
 }
 
@@ -334,6 +337,16 @@ func (l *linter) operand(o operand, def claim.Definition) {
 		l.fault(o.pointer, "%s is %s, got the number %.80s: quote it", def.ID, def.Kind, v)
 	case def.Kind == claim.Hex && !hexForm.MatchString(v):
 		l.fault(o.pointer, "%s is bytes in lower-case hex, got %.80q", def.ID, v)
+	case def.ID == "party.jurisdiction" && !slices.Contains(countries, v):
+		l.faultOf(LintUnknown, o.pointer, "%s is a country of ISO 3166-1 (alpha-2), got %.80q%s", def.ID, v, countryInstead(v))
+	case !l.logged:
+		if words := claim.Values(def.ID); words != nil && !slices.Contains(words, v) {
+			near := doc.Nearest(v, words)
+			if near != "" {
+				near = ", nearest is " + near
+			}
+			l.faultOf(LintUnsatisfiable, o.pointer, "%s is never %.80q%s: want one of %s", def.ID, v, near, strings.Join(words, ", "))
+		}
 	}
 }
 
@@ -365,7 +378,7 @@ func (l *linter) restrict(at string, t target, r Rule, c check) {
 	now.rule = at
 	l.allowed[t] = now
 	if restricted && now.listed && len(now.left) == 0 {
-		l.fault(at, "no value of %s satisfies this rule and the one at line %d", t.id, l.at.At(had).Line)
+		l.faultOf(LintContradictory, at, "no value of %s satisfies this rule and the one at line %d", t.id, l.at.At(had).Line)
 	}
 }
 
@@ -397,7 +410,7 @@ func (l *linter) refuse(i int, pattern string) refusal {
 	at := fmt.Sprintf("/refuse/%d", i)
 	switch {
 	case !slices.Contains(known(), pattern):
-		l.fault(at, "unknown claim %.80s%s", pattern, nearest(pattern))
+		l.faultOf(LintUnknown, at, "unknown claim %.80s%s", pattern, nearest(pattern))
 	case slices.Contains(l.document.Refuse[:i], pattern):
 		l.fault(at, "%s is refused twice", pattern)
 	}

@@ -28,7 +28,7 @@ require:
   - {claim: sevsnp.host-data, of: cpu, is: "00"}
   - {claim: guest.measured, of: node, is: tee}
   - {claim: sevsnp.platform-info, of: device, min: alias-check ecc}
-  - {claim: entity.legal-name, of: party, is: Example GmbH}
+  - {claim: party.legal-entity, of: party, is: "LEI:529900T8BM49AURSDO55"}
 refuse: ["*.revocation", set.*, sevsnp.id-block]
 `
 
@@ -139,9 +139,19 @@ func TestLoadRefusals(t *testing.T) {
 		{"is against in", head + "require:\n- {claim: sevsnp.product, of: cpu, in: [Milan, Turin]}\n- {claim: \"*.product\", of: device, is: Genoa}", "p.yaml:5:3: no value of sevsnp.product"},
 		{"is against min", head + "require:\n- {claim: sevsnp.vmpl, of: cpu, is: 0}\n- {claim: sevsnp.vmpl, of: cpu, min: 1}", "p.yaml:5:3: no value of sevsnp.vmpl"},
 		{"min against is", head + "require:\n- {claim: sevsnp.vmpl, of: cpu, min: 1}\n- {claim: sevsnp.vmpl, of: cpu, is: 0}", "p.yaml:5:3: no value of sevsnp.vmpl"},
-		{"parties alone", rule("claim: entity.legal-name, of: party"), "p.yaml:4:3: every rule is over parties: nothing is asked of the evidence"},
-		{"party for evidence", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: sevsnp.tcb, of: party}]", "p.yaml:3:65: no party vouches for sevsnp.tcb: sevsnp claims speak of cpu"},
-		{"party wildcard", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: \"*.name\", of: party}]", `p.yaml:3:49: claim "*.name": want ROOM.SUBJECT in lower case`},
+		{"parties alone", rule("claim: party.legal-entity, of: party"), "p.yaml:4:3: every rule is over parties: nothing is asked of the evidence"},
+		{"party for evidence", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: sevsnp.tcb, of: party}]", "p.yaml:3:65: sevsnp.tcb of party can never be met: sevsnp claims speak of cpu"},
+		{"party wildcard", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: \"*.name\", of: party}]", "p.yaml:3:49: unknown claim *.name of party"},
+		{"country that is none", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: party.jurisdiction, of: party, in: [DE, UK]}]", `p.yaml:3:89: party.jurisdiction is a country of ISO 3166-1 (alpha-2), got "UK": the United Kingdom is GB`},
+		{"word that a claim never has", rule("claim: guest.measured, of: node, in: [tee, paravisr]"), `p.yaml:4:49: guest.measured is never "paravisr", nearest is paravisor: want one of tee, paravisor, host-vtpm, tpm`},
+		{"issuers that nothing reads", head + good + "issuers: [a.example]", "p.yaml:4:10: issuers: no rule speaks of the party"},
+		{"issuer twice", head + "issuers: [a.example, a.example]\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party}]", "p.yaml:3:22: issuer a.example is named twice"},
+		{"issuer with a space", head + "issuers: [A example]\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party}]", `p.yaml:3:11: issuer "A example": want up to 64 lower-case letters, digits, dots and hyphens`},
+		{"no issuer", head + "issuers: []\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party}]", "p.yaml:3:10: issuers: the list is empty"},
+		{"unknown data class", head + good + "data-class: secret", `p.yaml:4:13: data class "secret": want public, internal, personal, phi, card or financial`},
+		{"personal data on anonymous providers", head + good + "data-class: personal", "p.yaml:4:13: personal data on anonymous providers: such data wants the tier attested or attested-facility"},
+		{"internal data on anonymous providers", head + "data-class: internal\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party}]", "p.yaml:3:13: internal data on anonymous providers"},
+		{"card data on attested providers", head + "data-class: card\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party, in: [attested, attested-facility]}]", "p.yaml:4:41: card data on attested providers: such data wants the tier attested-facility"},
 		{"references that nothing reads", head + good + "references: [" + digestText + "]", "p.yaml:4:13: references: no rule requires guest.measured or agent.measured"},
 		{"list twice", head + "references: [" + digestText + ", " + digestText + "]\nrequire: [{claim: guest.measured, of: node}]", "p.yaml:3:80: list ba7816bf is named twice"},
 		{"floors that nothing reads", head + "floors: [{product: Milan, min: snp=1, source: s, date: 2026-01-01T00:00:00Z}]\nrequire: [{claim: sevsnp.tcb, of: cpu}]", "p.yaml:3:9: floors: no rule says `min: floors`"},
@@ -182,7 +192,7 @@ func TestL03PolicyWithoutRules(t *testing.T) {
 // Row L11: a bare number for a tier means opposite things in two drafts.
 func TestL11TiersHaveNames(t *testing.T) {
 	text := func(is string) []byte {
-		return []byte("type: assay/policy/v1\nname: test\nrequire:\n- {claim: sevsnp.tcb, of: cpu}\n- {claim: facility.tier, of: party, " + is + "}\n")
+		return []byte("type: assay/policy/v1\nname: test\nrequire:\n- {claim: sevsnp.tcb, of: cpu}\n- {claim: party.tier, of: party, " + is + "}\n")
 	}
 	for _, is := range []string{"is: 2", `is: "2"`, "in: [attested, 3]", "min: 2"} {
 		_, err := policy.Load("p.yaml", text(is))
@@ -249,6 +259,18 @@ func TestFormatExample(t *testing.T) {
 	example, _, _ := strings.Cut(rest, "```")
 	if _, err := policy.Load("FORMAT.md", []byte(example)); err != nil {
 		t.Error(err)
+	}
+	_, rest, _ = strings.Cut(rest, "```yaml\n")
+	example, _, _ = strings.Cut(rest, "```")
+	tests, err := policy.ParseTests("FORMAT.md", []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := load(t, "references: ["+digestText+"]\nrequire:\n- {claim: \"*.freshness\", of: cpu, max-age: 24h}\n- {claim: guest.measured, of: node, is: tee}\n- {claim: party.tier, of: party, is: attested}")
+	for _, r := range tests.Run(p) {
+		if !r.Pass {
+			t.Errorf("%s: %s", r.Name, r.Because)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ import (
 )
 
 // Rules is the version of this room's rules.
-const Rules = 2
+const Rules = 3
 
 // Type is the type of the policy document.
 const Type = "assay/policy/v1"
@@ -40,6 +40,8 @@ type Document struct {
 	Type       string         `json:"type" about:"assay/policy/v1"`
 	Name       string         `json:"name" about:"Name of the policy: lower-case letters, digits and hyphens. The digest is its identity."`
 	About      string         `json:"about,omitzero" about:"What the policy is for, in one sentence."`
+	DataClass  DataClass      `json:"data-class,omitzero" about:"What the job's data is: public, internal, personal, phi, card or financial. A policy that lets it go to a provider who may not hold such data is refused."`
+	Issuers    []string       `json:"issuers,omitzero" about:"Issuers whose word about the party counts. When set, no other's does."`
 	References []canon.Digest `json:"references,omitzero" about:"Digests of lists of reference values. When set, guest.measured and agent.measured count only if one of these lists affirmed them."`
 	Floors     []Floor        `json:"floors,omitzero" about:"Floors of this policy, each in place of the embedded floor of its product line."`
 	Require    []Rule         `json:"require" about:"Claims that must be affirmed and satisfy their operator."`
@@ -76,10 +78,12 @@ func (Rule) AdviseKey(key string) string { return adviseTier(key) }
 // adviseTier: published drafts number tiers in opposite directions, so that a bare number means two things.
 func adviseTier(key string) string {
 	if strings.Contains(key, "tier") {
-		return "tiers have names, not numbers, and a tier is a claim of a party; write a rule with the claim's id"
+		return tierAdvice
 	}
 	return ""
 }
+
+const tierAdvice = "tiers have names, not numbers, and a tier is a claim of the party: write {claim: party.tier, of: party, in: [attested, attested-facility]}"
 
 // Policy is a policy that can be met, ready to decide. It does not change. The zero Policy accepts nothing.
 type Policy struct {
@@ -87,6 +91,7 @@ type Policy struct {
 	bytes    []byte // canonical
 	digest   canon.Digest
 	program  program
+	file     string // that it was written in; empty: a log's
 }
 
 // Named names a policy in a verdict.
@@ -98,14 +103,52 @@ type Named struct {
 // Load reads a policy that somebody wrote, as YAML or JSON. Every fault comes with line and column, also rules that can
 // never be met. The names of the built-in policies and `if-present` are theirs alone.
 func Load(name string, data []byte) (*Policy, error) {
+	p, _, err := load(name, data)
+	return p, err
+}
+
+// load is [Load], and says where everything stands.
+func load(name string, data []byte) (*Policy, *doc.Positions, error) {
 	var d Document
 	at, err := doc.Decode(name, data, &d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l := linter{at: at, document: d}
 	l.written()
-	return l.policy()
+	p, err := l.policy()
+	if err != nil {
+		return nil, nil, err
+	}
+	p.locate(name, at)
+	return p, at, nil
+}
+
+// locate keeps where the lines of the policy stand.
+func (p *Policy) locate(name string, at *doc.Positions) {
+	p.file = name
+	for i := range p.program.rules {
+		p.program.rules[i].line = at.At(fmt.Sprintf("/require/%d", i)).Line
+	}
+	for i := range p.program.refuse {
+		p.program.refuse[i].line = at.At(fmt.Sprintf("/refuse/%d", i)).Line
+	}
+}
+
+// Place says where the line of a policy with a label stands, as FILE:LINE, or nothing where no file has it: in a policy
+// that a log keeps, and for what is always refused.
+func (p *Policy) Place(label string) string {
+	line := 0
+	if i := slices.IndexFunc(p.program.rules, func(r rule) bool { return r.label == label }); i >= 0 {
+		line = p.program.rules[i].line
+	}
+	if i := slices.IndexFunc(p.program.refuse, func(r refusal) bool { return r.label == label }); i >= 0 {
+		line = p.program.refuse[i].line
+	}
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", p.file, line)
 }
 
 // ParseCanonical reads the canonical bytes of a policy, as a log keeps them. What only a built-in may say passes here:
@@ -119,14 +162,23 @@ func ParseCanonical(data []byte) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := linter{at: at, document: d}
+	l := linter{at: at, document: d, logged: true}
 	return l.policy()
 }
 
 //go:embed builtin/*.yaml floors.yaml
 var embedded embed.FS
 
-var builtins = []string{"confidential-gpu", "confidential-cpu", "genuine"} // strictest first
+var builtins = []string{"regulated", "confidential-gpu", "confidential-cpu", "genuine"} // strictest first
+
+// BuiltinSource returns the text of a policy that is part of this build, with its comments.
+func BuiltinSource(name string) ([]byte, bool) {
+	if !slices.Contains(builtins, name) {
+		return nil, false
+	}
+	data, err := embedded.ReadFile("builtin/" + name + ".yaml")
+	return data, err == nil
+}
 
 // Builtins returns the names of the built-in policies, strictest first.
 func Builtins() []string { return slices.Clone(builtins) }
@@ -143,6 +195,7 @@ func Builtin(name string) (*Policy, bool) {
 	if err != nil {
 		panic("policy: internal error: " + err.Error())
 	}
+	p.locate(name+".yaml", at)
 	return p, true
 }
 

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,8 @@ var values = map[string]string{
 	"nvidia.cc-mode":    "on", "nvidia.chain": "GH100 A01", "nvidia.driver-rim": "d1", "nvidia.firmware": "vbios:96.00", "nvidia.freshness": "aa",
 	"nvidia.fwid": "f1", "nvidia.identity": "pdi:11", "nvidia.measurements": "compared:33", "nvidia.mode": "PPCIE", "nvidia.revocation": "nvidia-ocsp",
 	"nvidia.structure": "spdm-1.1", "nvidia.vbios-rim": "b1",
+	"party.domain": "gpu.example", "party.facility": "audited", "party.facility-audit": "a1", "party.identity": "legal-entity", "party.jurisdiction": "DE",
+	"party.legal-entity": "DE-HRB-B:12345", "party.measured": "700", "party.record-completion": "990", "party.record-uptime": "999", "party.tier": "attested-facility",
 	"set.count": "gpu:8 switch:4", "set.links": "closed", "set.same-mode": "PPCIE", "set.same-nonce": "aa", "set.topology": "gpu:8 switch:4",
 	"sevsnp.cert-chip-id": "chip", "sevsnp.cert-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.chain": "VCEK",
 	"sevsnp.committed-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.freshness": "aa", "sevsnp.host-data": "00", "sevsnp.id-block": "absent",
@@ -41,7 +44,7 @@ var values = map[string]string{
 }
 
 // subjects are those of claims about components; claims of other rooms speak of the node, or of the set.
-var subjects = map[string]string{"azure": "cpu:0", "sevsnp": "cpu:0", "tdx": "cpu:0", "tpm": "tpm:0", "statement": "statement:0", "set": "set"}
+var subjects = map[string]string{"azure": "cpu:0", "sevsnp": "cpu:0", "tdx": "cpu:0", "tpm": "tpm:0", "statement": "statement:0", "set": "set", "party": "party"}
 
 // seals says of each format what its claims look like as a seal's.
 var seals = map[string]struct{ name, vouches, measured, root string }{
@@ -73,8 +76,11 @@ func devices(formats []string) (subjects []string) {
 // unsaid are the claims that the firmware of a switch does not speak to.
 var unsaid = []string{"nvidia.cc-mode", "nvidia.devtools-off", "nvidia.driver-rim", "nvidia.fwid"}
 
-// sound returns every claim that the catalogue has of some formats and of a bundle as a whole, affirmed, as an appraisal
-// of a sound bundle gives them. The first format seals.
+// issuer is who vouches for the party of the good claims.
+const issuer = "auditor.example"
+
+// sound returns every claim that the catalogue has of some formats, of a bundle as a whole and of the party behind it,
+// affirmed, as an appraisal of a sound bundle and a register of a sound provider give them. The first format seals.
 func sound(formats ...string) claim.Set {
 	seal := seals[formats[0]]
 	onAzure := slices.Contains(formats, "azure")
@@ -103,6 +109,9 @@ func sound(formats ...string) claim.Set {
 			continue
 		}
 		c := claim.Claim{ID: def.ID, Subject: cmp.Or(subjects[room], "node"), Status: claim.Affirmed, Value: values[def.ID]}
+		if room == "party" {
+			c.Issuer, c.Basis, c.From, c.Until = issuer, []string{claim.IssuerGround + issuer}, now-1000, now+1000
+		}
 		switch {
 		case onAzure && strings.HasSuffix(def.ID, ".freshness") && room != "tpm":
 			c.From, c.Basis = issued, []string{"azure.report-fresh"}
@@ -248,13 +257,16 @@ func edited(t testing.TB, p *policy.Policy, edit func(*policy.Document)) *policy
 	return q
 }
 
+// codeForm is that of the code of a reason: what it is about, and why it is not enough.
+var codeForm = regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`)
+
 // expect asserts the outcome, and the claims that the reasons name.
 func expect(t testing.TB, v policy.Verdict, outcome policy.Outcome, claims ...string) {
 	t.Helper()
 	var got []string
 	for _, r := range v.Reasons {
 		got = append(got, r.Claim)
-		if r.Rule == "" || r.Subject == "" || r.Required == "" || r.Observed == "" || r.Fix == "" || r.Who == "" {
+		if !codeForm.MatchString(r.Code) || r.Rule == "" || r.Subject == "" || r.Required == "" || r.Observed == "" || r.Fix == "" || r.Who == "" {
 			t.Errorf("reason with a gap: %+v", r)
 		}
 	}

@@ -28,7 +28,7 @@ func (d *decision) itself(c *claim.Claim) cause {
 	case c.Status == claim.Contradicted || c.Status == claim.Unknown:
 		return cause{c.ID, c.Subject, c.Status, c.Reason}
 	case c.Status == claim.Affirmed && !d.inside(c, false):
-		return cause{c.ID, c.Subject, claim.Unknown, claim.Because(lapsed, "it speaks of %s, not of %s", interval(c), d.at)}
+		return cause{c.ID, c.Subject, claim.Unknown, claim.Because(claim.Lapsed, "it speaks of %s, not of %s", interval(c), d.at)}
 	}
 	return cause{c.ID, c.Subject, claim.Unknown, claim.Because(claim.Internal, "its status and what it rests on do not fit")}
 }
@@ -76,10 +76,10 @@ func (d *decision) inside(c *claim.Claim, byAge bool) bool {
 // based reports whether every claim that c rests on counts.
 func (d *decision) based(c *claim.Claim) bool {
 	for _, b := range c.Basis {
-		if !strings.Contains(b, ".") {
+		id, subject, ok := claim.Base(b, c.Subject)
+		if !ok {
 			continue
 		}
-		id, subject := base(b, c.Subject)
 		from, to := d.find(id, subject)
 		if from == to {
 			return false
@@ -91,14 +91,6 @@ func (d *decision) based(c *claim.Claim) bool {
 		}
 	}
 	return true
-}
-
-// base reads an entry of a basis: ID or ID@SUBJECT.
-func base(b, subject string) (string, string) {
-	if i := strings.IndexByte(b, '@'); i >= 0 {
-		return b[:i], b[i+1:]
-	}
-	return b, subject
 }
 
 // bottom returns the claims at the bottom of a claim that does not count: follows what it rests on, and what its reason
@@ -128,10 +120,10 @@ func (d *decision) descend(i int, seen map[int]bool, causes []cause) []cause {
 	}
 	deeper := false
 	for _, b := range bases {
-		if !strings.Contains(b, ".") {
+		id, subject, ok := claim.Base(b, c.Subject)
+		if !ok {
 			continue
 		}
-		id, subject := base(b, c.Subject)
 		from, to := d.find(id, subject)
 		if from == to {
 			causes, deeper = append(causes, d.absent(id, subject)...), true
@@ -156,6 +148,9 @@ func (d *decision) absent(id, subject string) []cause {
 			return causes
 		}
 	}
+	if subject == claim.SubjectParty {
+		return []cause{{id, subject, claim.Unknown, claim.Because(notAppraised, "no issuer has said anything of it")}}
+	}
 	return []cause{{id, subject, claim.Unknown, claim.Because(notAppraised, "the appraisal says nothing of it")}}
 }
 
@@ -170,12 +165,25 @@ func (d *decision) unread(subject, id string) (causes []cause) {
 	return causes
 }
 
+// code names a reason: what a claim is about, or party, and why it is not enough.
+func code(id, why string) string {
+	if claim.Room(id) == claim.SubjectParty {
+		return claim.SubjectParty + "." + why
+	}
+	return suffix(id) + "." + why
+}
+
 // reason puts a cause in words.
 func (c cause) reason(required string) Reason {
 	def, _ := claim.Lookup(c.id)
-	r := Reason{Claim: c.id, Subject: c.subject, Status: c.status, Required: required, Observed: string(c.why), Fix: def.Fix, Who: def.Who}
+	r := Reason{
+		Code: code(c.id, c.why.Code()), Claim: c.id, Subject: c.subject, Status: c.status, Required: required, Observed: string(c.why), Fix: def.Fix, Who: def.Who,
+	}
 	switch c.why.Code() {
 	case claim.Internal, notAppraised:
+		if c.subject == claim.SubjectParty && c.why.Code() == notAppraised {
+			break // no build would find more: the catalogue says who can have it said
+		}
 		r.Fix, r.Who = "appraise again with a build that can judge it; the evidence is not to blame", claim.Relying
 	case claim.NoReference:
 		r.Fix, r.Who = "give the appraiser reference values that speak of it", claim.Relying
@@ -204,7 +212,7 @@ func (d *decision) conclude(reasons []Reason) (Outcome, []Reason) {
 	}
 	given, outcome := map[string]bool{}, Undecided
 	give := func(rule *rule, key string, r Reason) {
-		if r.outcome() == Reject {
+		if r.Decides() == Reject {
 			outcome = Reject
 		}
 		if !given[key] || key == "" {
@@ -226,8 +234,8 @@ func (d *decision) conclude(reasons []Reason) (Outcome, []Reason) {
 	return outcome, reasons
 }
 
-// outcome is what a reason alone makes of a verdict.
-func (r Reason) outcome() Outcome {
+// Decides returns what a reason alone makes of a verdict.
+func (r Reason) Decides() Outcome {
 	if r.Status == claim.Unknown && claim.Reason(r.Observed).Code() != claim.EvidenceMissing {
 		return Undecided
 	}

@@ -30,6 +30,8 @@ func schemaOf(t reflect.Type) map[string]any {
 		return map[string]any{"type": []string{"string", "integer"}, "minLength": 1}
 	case reflect.TypeFor[Class]():
 		return map[string]any{"enum": classes}
+	case reflect.TypeFor[DataClass]():
+		return map[string]any{"enum": DataClasses}
 	case reflect.TypeFor[Age]():
 		return map[string]any{"type": "string", "pattern": agePattern, "minLength": 2}
 	case reflect.TypeFor[canon.Digest]():

@@ -44,7 +44,7 @@ func (o Outcome) ExitCode() int {
 
 // Scopes of a verdict.
 const (
-	ScopeEvidence = "evidence" // rules over parties are left open
+	ScopeEvidence = "evidence" // rules over the party are left open
 	ScopeFull     = "full"     // every rule of the policy was decided
 )
 
@@ -60,14 +60,16 @@ type Verdict struct {
 	Open    []string   `json:"open,omitzero"` // rules that were left open
 }
 
-// Reason is one rule that is not met.
+// Reason is one rule that is not met. Its code is what the claim is about, or party, and why it is not enough: value, least,
+// floor or age of a value that is proven, else the code of the claim's own reason.
 type Reason struct {
-	Rule     string       `json:"rule"`     // list, position and claim: require[7] sevsnp.tcb
-	Claim    string       `json:"claim"`    // what it failed on: the rule's claim, or the one at the bottom of it
-	Subject  string       `json:"subject"`  // cpu:0; a class where a component is missing
-	Status   claim.Status `json:"status"`   // of that claim
-	Required string       `json:"required"` // what the rule asks
-	Observed string       `json:"observed"` // the value, or why there is none
-	Fix      string       `json:"fix"`      // what can be done
-	Who      claim.Party  `json:"who"`      // by whom
+	Code     string       `json:"code,omitzero"` // stable, for machines: tcb.floor; absent before rules 3
+	Rule     string       `json:"rule"`          // list, position and claim: require[7] sevsnp.tcb
+	Claim    string       `json:"claim"`         // what it failed on: the rule's claim, or the one at the bottom of it
+	Subject  string       `json:"subject"`       // cpu:0; a class where a component is missing
+	Status   claim.Status `json:"status"`        // of that claim
+	Required string       `json:"required"`      // what the rule asks
+	Observed string       `json:"observed"`      // the value, or why there is none
+	Fix      string       `json:"fix"`           // what can be done
+	Who      claim.Party  `json:"who"`           // by whom
 }

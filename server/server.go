@@ -200,6 +200,9 @@ func (s *Server) Policy() policy.Named {
 	return policy.Named{Name: s.given.policy.Name(), Digest: s.given.policy.Digest()}
 }
 
+// PolicyFrom says in words whose the policy is: built in, not signed, or signed by a key.
+func (s *Server) PolicyFrom() string { return s.given.policyFrom }
+
 // Source returns the server's log with all blobs: for an operator on this machine, not for callers.
 func (s *Server) Source() ledger.Source { return s.store.Source() }
 

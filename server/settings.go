@@ -2,8 +2,6 @@ package server
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -29,7 +27,7 @@ type Settings struct {
 	Origin        string        // scheme://host[:port] that agents use and evidence names; empty: that of Listen
 	TLS           []string      // PEM files of the certificate with its chain, and of its key, or one file of both; empty: plain HTTP, which only this machine may use
 	LogName       string        // name of the log in its checkpoints, fixed at the first start; empty: HOST[:PORT]/log
-	Policy        string        // built-in policy, or a file; empty: confidential-cpu
+	Policy        string        // built-in policy, a file, or FILE,KEY: a signed one and the PEM file of whose signature it must bear; empty: confidential-cpu
 	Roots         string        // folder of root files that replaces the vendors' pinned roots; empty: those
 	References    []string      // files of reference values (assay/references/v1)
 	Collateral    string        // folder of collateral files, told apart by content; empty: none
@@ -48,6 +46,7 @@ type Settings struct {
 // given is what the settings name, read.
 type given struct {
 	policy       *policy.Policy
+	policyFrom   string // built in, not signed, or signed by whom
 	roots        attest.Roots
 	references   []attest.References
 	collateral   []attest.Collateral
@@ -116,7 +115,7 @@ func (s *Settings) origin(listener net.Listener) (string, error) {
 func (s *Settings) read() (given, error) {
 	g := given{roots: verifier.VendorRoots()}
 	var err error
-	if g.policy, err = inputs.Policy(s.Policy); err != nil {
+	if g.policy, g.policyFrom, err = inputs.Policy(s.Policy); err != nil {
 		return g, err
 	}
 	if s.Roots != "" {
@@ -149,9 +148,9 @@ func (s *Settings) read() (given, error) {
 		}
 	}
 	for _, name := range s.DenyListKeys {
-		key, err := readPublicKey(name)
+		_, key, err := inputs.PublicKey(name)
 		if err != nil {
-			return g, err
+			return g, fmt.Errorf("deny list key: %w", err)
 		}
 		g.denyListKeys = append(g.denyListKeys, key)
 	}
@@ -184,19 +183,4 @@ func (g *given) readCollateral(dir string) error {
 		return fmt.Errorf("collateral: %d items in %s, at most %d", n, dir, attest.MaxCollateral)
 	}
 	return nil
-}
-
-func readPublicKey(name string) ([]byte, error) {
-	data, err := inputs.File(name, ledger.MaxKey)
-	if err != nil {
-		return nil, fmt.Errorf("deny list key: %w", err)
-	}
-	block, _ := pem.Decode(data)
-	if block == nil || block.Type != "PUBLIC KEY" {
-		return nil, fmt.Errorf("deny list key: %s: want a PEM block PUBLIC KEY", name)
-	}
-	if _, err := x509.ParsePKIXPublicKey(block.Bytes); err != nil {
-		return nil, fmt.Errorf("deny list key: %s: %w", name, err)
-	}
-	return block.Bytes, nil
 }

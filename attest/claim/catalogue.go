@@ -51,6 +51,8 @@ const (
 	rimXML = "TCG Reference Integrity Manifest Information Model, rev. 1.01, and ISO/IEC 19770-2:2015"
 	ocsp   = "RFC 6960, and RFC 5280, section 5"
 
+	vetting = design + "6"
+
 	azureHCL = "Microsoft OpenHCL, openhcl/openhcl_attestation_protocol, igvm_attest"
 
 	tdxQuote  = "Intel TDX DCAP Quoting Library API, rev. 0.9, appendix A.3"
@@ -94,6 +96,17 @@ var catalogue = []Definition{
 	{"nvidia.signature", Sentence, "the report's bytes are signed by the device's certified key", spdm, []string{"nvidia.chain"}, Provider, "send the report unchanged, with the certificates of its device"},
 	{"nvidia.structure", Text, "the bytes are a measurement report of a GPU or switch; the value is the protocol", spdm, nil, Provider, "send the report as the driver gives it"},
 	{"nvidia.vbios-rim", Hex, "NVIDIA's manifest of this VBIOS, of a switch of its BIOS, is at hand, signed and inside its dates; the value is its SHA-256 digest", rimXML, onNVReport, Vendor, "fetch the VBIOS's manifest from NVIDIA, or flash a VBIOS that has one"},
+	{"party.domain", Text, "the provider controls this domain", vetting, nil, Provider, "prove control of the domain to an issuer that the verifier registered"},
+	{"party.facility", Text, "the machine stands where somebody looked: none, witnessed, bound or audited (F0 to F3)", vetting, nil, Provider, "have the site witnessed, bound or audited by a registered issuer, and renew it in time"},
+	{"party.facility-audit", Hex, "this is the digest of the site's audit report", vetting, nil, Provider, "have the auditor issue the digest of a report that is in date"},
+	{"party.identity", Text, "so much is known of who the provider is: none, contact or legal-entity (I0 to I2)", vetting, nil, Provider, "have a registered issuer check the identity, and renew it in time"},
+	{"party.jurisdiction", Text, "the provider runs the machine under the law of this country (ISO 3166-1 alpha-2), by an issuer's word", vetting, nil, Provider, "have a registered issuer state the country"},
+	{"party.legal-entity", Text, "this registered legal entity is the provider: LEI:... or the number of a register", vetting, nil, Provider, "have a registered issuer check the register's extract and the sanctions lists"},
+	{"party.measured", Number, "the machine scored this in a benchmark that the server timed; it is measured, never attested", vetting, nil, Provider, "run the benchmark again"},
+	{"party.record-completion", Number, "this share of the provider's jobs was completed, in permille", vetting, nil, Provider, "complete the jobs that were taken"},
+	{"party.record-uptime", Number, "this share of the time the provider's machines answered, maintenance windows apart, in permille", vetting, nil, Provider, "keep the machines up, and log maintenance windows before they begin"},
+	{"party.tier", Text, "the provider stands in this tier: anonymous, identified, attested or attested-facility", vetting, nil, Provider, "have what is lapsed or missing of the certificate renewed"},
+	{"party.witnessed", Sentence, "a quorum of witnesses cosigned the log that this verdict goes into", design + "7.3", nil, Relying, "have witnesses cosign the log, or ask a verifier whose log has them"},
 	{"set.count", Words, "so many GPUs and switches are here, each once", design + "2.3", nil, Provider, "send the evidence of every device"},
 	{"set.device-unique", Sentence, "no device shows up twice, here or under another holder", design + "2.3", nil, Provider, "send each device's evidence once; settle a contested identity with its holder"},
 	{"set.fleet-agreement", Sentence, "GPUs that are alike in chip, firmware and settings measure alike; all may be changed alike", design + "3", nil, Provider, "bring all GPUs to one driver and VBIOS as NVIDIA released them"},

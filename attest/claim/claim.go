@@ -60,6 +60,8 @@ const (
 	RestsOn           = "rests-on"           // a claim below it is not affirmed
 	Masked            = "masked"             // the platform was told to hide it
 	Contested         = "contested"          // another live holder claims the same identity
+	SelfAsserted      = "self-asserted"      // nobody but the provider itself says so
+	Lapsed            = "lapsed"             // it was shown once, and its time is over
 )
 
 // Because returns the Reason of a code and a sentence.
@@ -96,7 +98,7 @@ type Claim struct {
 	Value   string     `json:"value,omitzero"`  // of the kind that the catalogue names
 	Reason  Reason     `json:"reason,omitzero"` // always there unless affirmed
 	Issuer  string     `json:"issuer"`
-	Basis   []string   `json:"basis"`          // claims it rests on, as ID or ID@SUBJECT; other grounds have no dot
+	Basis   []string   `json:"basis"`          // claims it rests on, as ID or ID@SUBJECT, and other grounds: see [Base]
 	From    canon.Time `json:"from,omitzero"`  // first instant it speaks of
 	Until   canon.Time `json:"until,omitzero"` // last instant it speaks of, inclusive
 }
@@ -207,16 +209,23 @@ func (s Set) Settle() {
 // unaffirmedBase returns the first claim in c's basis that the set does not affirm, or "".
 func (s Set) unaffirmedBase(c Claim) string {
 	for _, b := range c.Basis {
-		if !strings.Contains(b, ".") {
-			continue
-		}
-		id, subject, ok := strings.Cut(b, "@")
+		id, subject, ok := Base(b, c.Subject)
 		if !ok {
-			subject = c.Subject
+			continue
 		}
 		if base := s.Find(id, subject); base == nil || base.Status != Affirmed {
 			return b
 		}
 	}
 	return ""
+}
+
+// Base reads an entry of the basis of a claim about subject: the claim that it rests on. It reports false for a ground of
+// another kind: a word, or KIND:VALUE, such as references:DIGEST or issuer:ID, whatever dots the value has.
+func Base(entry, subject string) (id, of string, ok bool) {
+	id, of, named := strings.Cut(entry, "@")
+	if !named {
+		of = subject
+	}
+	return id, of, strings.Contains(id, ".") && !strings.Contains(id, ":")
 }

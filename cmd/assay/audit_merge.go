@@ -2,8 +2,6 @@ package main
 
 import (
 	"crypto"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strconv"
@@ -51,7 +49,7 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 	}
 	var keys []crypto.PublicKey
 	for _, file := range auditors {
-		pub, err := readPublicKey(file)
+		pub, _, err := inputs.PublicKey(file)
 		if err != nil {
 			return err
 		}
@@ -116,23 +114,6 @@ func (a *app) printReport(r audit.Report, output, key string) error {
 		fmt.Fprint(a.stdout, r.Text())
 	}
 	return nil
-}
-
-// readPublicKey reads a public key in PEM.
-func readPublicKey(name string) (crypto.PublicKey, error) {
-	text, err := inputs.File(name, maxKeyFile)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PUBLIC KEY" {
-		return nil, fmt.Errorf("%s: want a public key in PEM, as openssl pkey -pubout writes it", name)
-	}
-	pub, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return pub, nil
 }
 
 // parseRange reads FROM:TO; nothing is the whole log.

@@ -200,13 +200,9 @@ codes: 0 signed by that key, 1 not, 2 usage or could not run.`,
 }
 
 func (a *app) auditPaperVerify(folder, keyFile string) error {
-	text, err := inputs.File(keyFile, maxKeyFile)
+	_, spki, err := inputs.PublicKey(keyFile)
 	if err != nil {
 		return err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PUBLIC KEY" {
-		return fmt.Errorf("%s: want a public key in PEM, as openssl pkey -pubout writes it", keyFile)
 	}
 	var files []audit.File
 	for _, name := range []string{audit.PaperJSON, audit.PaperHTML, audit.PaperEnvelope} {
@@ -216,7 +212,7 @@ func (a *app) auditPaperVerify(folder, keyFile string) error {
 		}
 		files = append(files, audit.File{Name: name, Data: data})
 	}
-	p, err := audit.OpenPaper(files, ledger.Key{SPKI: block.Bytes})
+	p, err := audit.OpenPaper(files, ledger.Key{SPKI: spki})
 	if err != nil {
 		return a.fault(err)
 	}

@@ -63,6 +63,9 @@ func TestScripts(t *testing.T) {
 			if err := writeOldStore(env); err != nil {
 				return err
 			}
+			if err := writeCoRIMs(env.WorkDir); err != nil {
+				return err
+			}
 			return writeMinted(env.WorkDir)
 		},
 	})

@@ -41,7 +41,7 @@ dies, another takes over.`,
 	fl.StringVar(&s.Listen, "listen", "127.0.0.1:8080", "`HOST:PORT` to listen on")
 	fl.StringVar(&s.Origin, "origin", "", "`URL` that agents use, as their evidence names it (default: that of --listen)")
 	fl.StringVar(&s.Database, "database", "", "`URL`: sqlite:PATH or postgres://... (default: a SQLite file in the data folder)")
-	fl.StringVar(&s.Policy, "policy", "confidential-cpu", "built-in policy or policy `FILE`")
+	fl.StringVar(&s.Policy, "policy", "confidential-cpu", "built-in policy or policy `FILE`, FILE,KEY.pem for a signed one")
 	fl.StringVar(&s.Roots, "roots", "", "`FOLDER` of root files that replaces the vendors' pinned roots")
 	fl.StringArrayVar(&s.References, "reference", nil, "`FILE` of reference values (assay/references/v1)")
 	fl.StringVar(&s.Collateral, "collateral", "", "`FOLDER` of revocation lists, deny lists and certificates")
@@ -76,7 +76,7 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 		fmt.Fprintf(a.stdout, "NOT VENDOR ROOTS (%s)\n", settings.Roots)
 	}
 	fmt.Fprintf(a.stdout, "url          %s\n", s.Origin())
-	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s)\n", s.Policy().Name, s.Policy().Digest.Short())
+	fmt.Fprintf(a.stdout, "policy       %s (sha256 %s), %s\n", s.Policy().Name, s.Policy().Digest.Short(), s.PolicyFrom())
 	keys := s.Keyset()
 	for i, vkey := range keys.LogVKeys(canon.At(a.now())) {
 		if i == 0 {

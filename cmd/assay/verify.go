@@ -67,16 +67,19 @@ code is 0 accept, 1 reject, 3 undecided; of several files, the worst.`,
 	fl.StringVar(&f.nonce, "nonce", "", "the challenge that a bundle must answer (32 bytes), the nonce of a GPU's report, or the qualifying data of a TPM quote, in `HEX`")
 	fl.StringVar(&f.reportData, "report-data", "", "what REPORT_DATA of a raw SNP report or TDX quote must hold, 64 bytes in `HEX`")
 	fl.StringArrayVar(&f.expectFiles, "expect", nil, "`FILE` of what you know yourself: a challenge and registry (assay/expect/v1), reference values (assay/references/v1)")
-	fl.StringVar(&f.policy, "policy", "", "built-in policy or policy `FILE` (default: the strictest built-in that fits)")
+	fl.StringVar(&f.policy, "policy", "", "built-in policy or policy `FILE`, FILE,KEY.pem for a signed one (default: the strictest built-in that fits)")
 	fl.StringVar(&f.asOf, "as-of", "", "judge as of this `TIME`, such as 2026-02-01T00:00:00Z (default: now)")
 	fl.StringVar(&f.roots, "roots", "", "`FOLDER` of root files that replaces the vendors' pinned roots")
 	fl.StringVarP(&f.output, "output", "o", "text", "text, json, jsonl or csv")
 	return cmd
 }
 
+// reportType is the type of what verify writes as JSON.
+const reportType = "assay/verify/v1"
+
 // report is the machine-readable result of one file.
 type report struct {
-	Type         string           `json:"type"` // assay/verify/v1
+	Type         string           `json:"type"` // reportType
 	File         string           `json:"file"`
 	Verdict      policy.Outcome   `json:"verdict"`
 	Policy       policy.Named     `json:"policy"`
@@ -110,9 +113,11 @@ func (a *app) verify(_ context.Context, files []string, f verifyFlags) error {
 	}
 	var named *policy.Policy
 	if f.policy != "" {
-		if named, err = inputs.Policy(f.policy); err != nil {
+		var from string
+		if named, from, err = inputs.Policy(f.policy); err != nil {
 			return err
 		}
+		a.sayWhose(named, from)
 	}
 	var reports []report
 	worst := outcome(exitAccept)
@@ -210,7 +215,7 @@ func judge(o *verifier.Opened, c attest.Case, named *policy.Policy) report {
 	ap := verifier.Appraise(o, c)
 	v := policy.Decide(ap.Claims, p, c.At)
 	r := report{
-		Type: "assay/verify/v1", Verdict: v.Outcome, Policy: v.Policy, NotDecided: p.Uncovered(), Scope: v.Scope, AsOf: v.AsOf,
+		Type: reportType, Verdict: v.Outcome, Policy: v.Policy, NotDecided: p.NotDecided(v), Scope: v.Scope, AsOf: v.AsOf,
 		Roots:   rootsReport{c.Roots.Digest(), c.Roots.Digest() == verifier.VendorRoots().Digest()},
 		Reasons: v.Reasons, Claims: ap.Claims, Needs: ap.Needs, Inputs: ap.Inputs, policy: p,
 	}

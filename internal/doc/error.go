@@ -15,6 +15,7 @@ type Error struct {
 	Name string // of the document
 	Position
 	Message string
+	Code    string // what kind of fault it is, where whoever found it has a word for that
 }
 
 func (e *Error) Error() string {

@@ -4,6 +4,10 @@
 package inputs
 
 import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
@@ -19,25 +24,81 @@ import (
 	"github.com/assay-network/assay/verifier"
 )
 
+// maxKeyFile is how large a file with one key may be, in bytes.
+const maxKeyFile = 16 << 10
+
 // File reads a file of at most limit bytes.
 func File(name string, limit int) ([]byte, error) { return files.Bounded(name, limit) }
 
 // Prefix reads the first bytes of a file, to its end where it is short. It reads pipes as well.
 func Prefix(name string, limit int) ([]byte, error) { return files.Prefix(name, limit) }
 
-// Policy takes a built-in policy by its name, else reads a policy file.
-func Policy(name string) (*policy.Policy, error) {
+// Policy takes a built-in policy by its name, else reads a policy file. FILE,KEY is a signed policy and the PEM file of the
+// public key that must have signed it. It says in words whose the policy is: built in, not signed, or signed by a key.
+func Policy(name string) (p *policy.Policy, from string, err error) {
 	if p, ok := policy.Builtin(name); ok {
-		return p, nil
+		return p, "built in", nil
 	}
-	data, err := File(name, doc.MaxSize)
+	file, keyFile := name, ""
+	if i := strings.LastIndexByte(name, ','); i >= 0 {
+		file, keyFile = name[:i], name[i+1:]
+	}
+	data, err := File(file, ledger.MaxEnvelope)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("policy %q: no such file, and not built in (%s)", name, strings.Join(policy.Builtins(), ", "))
+		return nil, "", fmt.Errorf("policy %q: no such file, and not built in (%s)", file, strings.Join(policy.Builtins(), ", "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
+		return nil, "", fmt.Errorf("policy: %w", err)
 	}
-	return policy.Load(name, data)
+	if from = "not signed"; keyFile != "" {
+		if data, from, err = signedPolicy(file, data, keyFile); err != nil {
+			return nil, "", err
+		}
+	} else if IsEnvelope(data) {
+		return nil, "", fmt.Errorf("policy %s: it is signed: name the public key too, as %s,KEY.pem", file, file)
+	}
+	p, err = policy.Load(file, data)
+	return p, from, err
+}
+
+// IsEnvelope reports whether a file looks like an envelope, which begins with its payload and is no document.
+func IsEnvelope(data []byte) bool { return bytes.HasPrefix(data, []byte(`{"payload":`)) }
+
+// signedPolicy returns the payload of an envelope that a key signed as a policy, and who signed in words.
+func signedPolicy(file string, data []byte, keyFile string) ([]byte, string, error) {
+	pub, spki, err := PublicKey(keyFile)
+	if err != nil {
+		return nil, "", fmt.Errorf("policy key: %w", err)
+	}
+	if !IsEnvelope(data) {
+		return nil, "", fmt.Errorf("policy %s: it is not signed, and the key %s wants a signature", file, keyFile)
+	}
+	env, err := ledger.ParseEnvelope(bytes.TrimSuffix(data, []byte("\n")))
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("policy %s: %w", file, err)
+	case env.PayloadType != policy.Type:
+		return nil, "", fmt.Errorf("policy %s: what is signed is %.80q, want %q", file, env.PayloadType, policy.Type)
+	case !env.SignedBy(pub):
+		return nil, "", fmt.Errorf("policy %s: not signed by the key of %s", file, keyFile)
+	}
+	return env.Payload, "signed by key " + canon.Sum(spki).Short(), nil
+}
+
+// PublicKey reads a public key in PEM, and gives its SubjectPublicKeyInfo (DER) beside it.
+func PublicKey(name string) (pub crypto.PublicKey, spki []byte, err error) {
+	text, err := File(name, maxKeyFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PUBLIC KEY" {
+		return nil, nil, fmt.Errorf("%s: want a PEM block PUBLIC KEY, as openssl pkey -pubout writes it", name)
+	}
+	if pub, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return pub, block.Bytes, nil
 }
 
 // WitnessPolicy reads a witness policy file.

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/policy"
+)
+
+// testsSuffix ends the name of a policy's tests, in place of .yaml.
+const testsSuffix = ".tests.yaml"
+
+// tryFlags are the flags of assay policy test.
+type tryFlags struct {
+	relax         []string
+	trust, output string
+	days          int
+}
+
+func (a *app) policyTestCommand() *cobra.Command {
+	var f tryFlags
+	cmd := &cobra.Command{
+		Use:   "test POLICY [TESTS|HOSTS]...",
+		Short: "Run a policy's tests, or say how many hosts would match it and which rule costs most",
+		Long: `Run a policy's tests, or say how many hosts would match it and which rule costs most.
+
+TESTS is a file of type ` + policy.TestsType + `: claims in, verdict out. Without an
+argument it is the one beside the policy: mine.tests.yaml of mine.yaml.
+
+HOSTS is a log (an export, a pulled folder, or the URL of a server or mirror), a
+folder of appraisals, or one: .json files of appraisals, or of assay verify -o json.
+Of each host the newest appraisal counts, at its own time; of a log those of its last
+--days. Rules over the party are left open: an appraisal says nothing of it.
+
+Exit codes: 0 all tests pass, or some host matches; 1 a test fails, or no host
+matches; 2 usage or could not run.`,
+		Example: `  assay policy test mine.yaml
+  assay policy test mine.yaml log.tar --relax tcb
+  assay policy test mine.yaml https://assay.example --days 7 -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.policyTest(c.Context(), args[0], args[1:], f) },
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.relax, "relax", nil, "also say how many would match without this `RULE`: a claim, what it is about (tcb), or require[7]; may be repeated")
+	fl.StringVar(&f.trust, "trust", "", "trust `FILE` of audit trust init")
+	fl.IntVar(&f.days, "days", 30, "how many days before the newest verdict of a log count")
+	fl.StringVarP(&f.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (a *app) policyTest(ctx context.Context, name string, sources []string, f tryFlags) error {
+	if f.output != "text" && f.output != "json" {
+		return fmt.Errorf("output %q: want text or json", f.output)
+	}
+	if f.days < 1 {
+		return fmt.Errorf("--days %d: want 1 at least", f.days)
+	}
+	p, _, err := inputs.Policy(name)
+	if err != nil {
+		return err
+	}
+	if len(sources) == 0 {
+		beside, ok := strings.CutSuffix(name, ".yaml")
+		if !ok {
+			return withHint(fmt.Errorf("policy %s: no tests beside it", name), "name a file of tests, or of hosts: assay policy test %s FILE", name)
+		}
+		sources = []string{beside + testsSuffix}
+	}
+	var tests *policy.Tests
+	var hosts []appraisedHost
+	for _, source := range sources {
+		t, err := readTests(source)
+		switch {
+		case err != nil:
+			return err
+		case t != nil && (tests != nil || hosts != nil), t == nil && tests != nil:
+			return errors.New("want one file of tests, or hosts")
+		case t != nil:
+			tests = t
+			continue
+		}
+		found, err := a.hosts(ctx, source, f.trust, f.days)
+		if err != nil {
+			return a.fault(err)
+		}
+		hosts = append(hosts, found...)
+	}
+	if tests != nil {
+		if f.relax != nil {
+			return errors.New("--relax goes with hosts, not with tests")
+		}
+		return a.runTests(p, tests, f.output)
+	}
+	return a.tryHosts(p, hosts, f)
+}
+
+// readTests reads a file of tests; nil: the source is something else.
+func readTests(name string) (*policy.Tests, error) {
+	if !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
+		return nil, nil
+	}
+	data, err := inputs.File(name, doc.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, withHint(err, "assay policy init writes a policy with its tests")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return policy.ParseTests(name, data)
+}
+
+type testsReport struct {
+	Type    string              `json:"type"` // assay/policy-tested/v1
+	Policy  policy.Named        `json:"policy"`
+	Passed  int                 `json:"passed"`
+	Failed  int                 `json:"failed"`
+	Results []policy.TestResult `json:"results"`
+}
+
+func (a *app) runTests(p *policy.Policy, tests *policy.Tests, output string) error {
+	r := testsReport{Type: "assay/policy-tested/v1", Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, Results: tests.Run(p)}
+	for _, x := range r.Results {
+		if x.Pass {
+			r.Passed++
+		} else {
+			r.Failed++
+		}
+	}
+	if output == "json" {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		for _, x := range r.Results {
+			if x.Pass {
+				fmt.Fprintf(a.stdout, "ok    %s: %s\n", x.Name, x.Got)
+			} else {
+				fmt.Fprintf(a.stdout, "FAIL  %s: %s\n", x.Name, x.Because)
+			}
+		}
+		fmt.Fprintf(a.stdout, "%d passed, %d failed\n", r.Passed, r.Failed)
+	}
+	if r.Failed > 0 {
+		return outcome(exitReject)
+	}
+	return nil
+}
+
+// cost is what one line of a policy costs.
+type cost struct {
+	Rule  string `json:"rule"`
+	Place string `json:"place,omitzero"`
+	Claim string `json:"claim"` // that the line names
+	Hosts int    `json:"hosts"` // that do not match because of it
+	Alone int    `json:"alone"` // of these, that would match without it
+}
+
+// relaxed is what a policy without some lines would do.
+type relaxed struct {
+	Without string `json:"without"`
+	Lines   int    `json:"lines"`
+	Match   int    `json:"match"`
+}
+
+type hostsReport struct {
+	Type      string       `json:"type"` // assay/policy-match/v1
+	Policy    policy.Named `json:"policy"`
+	Hosts     int          `json:"hosts"`
+	Match     int          `json:"match"`
+	Rejected  int          `json:"rejected"`
+	Undecided int          `json:"undecided"`
+	From      canon.Time   `json:"from,omitzero"` // of the oldest appraisal
+	Until     canon.Time   `json:"until,omitzero"`
+	Open      []string     `json:"open"` // rules that no appraisal decides
+	Costs     []cost       `json:"costs"`
+	Relaxed   []relaxed    `json:"relaxed"`
+	Refused   []refused    `json:"refused"` // the hosts that do not match
+}
+
+// refused is a host that does not match.
+type refused struct {
+	Host    string         `json:"host"`
+	Verdict policy.Outcome `json:"verdict"`
+	Codes   []string       `json:"codes"` // of the reasons
+}
+
+func (a *app) tryHosts(p *policy.Policy, hosts []appraisedHost, f tryFlags) error {
+	if len(hosts) == 0 {
+		return errors.New("no host was appraised in that time")
+	}
+	r := match(p, hosts)
+	for _, word := range f.relax {
+		looser, lines := p.Relax(word)
+		if lines == 0 {
+			return withHint(fmt.Errorf("--relax %.80q: no rule of the policy has that name", word), "a claim such as sevsnp.tcb, what it is about (tcb), or require[7]")
+		}
+		x := relaxed{Without: word, Lines: lines}
+		for _, h := range hosts {
+			if policy.Decide(h.claims, looser, h.asOf).Outcome == policy.Accept {
+				x.Match++
+			}
+		}
+		r.Relaxed = append(r.Relaxed, x)
+	}
+	if f.output == "json" {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		a.printMatch(r)
+	}
+	if r.Match == 0 {
+		return outcome(exitReject)
+	}
+	return nil
+}
+
+// match decides every host, and counts what each line costs.
+func match(p *policy.Policy, hosts []appraisedHost) hostsReport {
+	r := hostsReport{Type: "assay/policy-match/v1", Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, Hosts: len(hosts), Open: []string{}, Costs: []cost{}, Relaxed: []relaxed{}, Refused: []refused{}}
+	without := map[string]*policy.Policy{}
+	for _, h := range hosts {
+		v := policy.Decide(h.claims, p, h.asOf)
+		if r.From == 0 || h.asOf < r.From {
+			r.From = h.asOf
+		}
+		r.Until = max(r.Until, h.asOf)
+		if v.Open != nil {
+			r.Open = v.Open
+		}
+		switch v.Outcome {
+		case policy.Accept:
+			r.Match++
+			continue
+		case policy.Reject:
+			r.Rejected++
+		default:
+			r.Undecided++
+		}
+		no := refused{Host: h.name, Verdict: v.Outcome}
+		var seen []string
+		for _, why := range v.Reasons {
+			no.Codes = append(no.Codes, cmp.Or(why.Code, claim.Reason(why.Observed).Code()))
+			if slices.Contains(seen, why.Rule) {
+				continue
+			}
+			seen = append(seen, why.Rule)
+			i := slices.IndexFunc(r.Costs, func(c cost) bool { return c.Rule == why.Rule })
+			if i < 0 {
+				label, id, _ := strings.Cut(why.Rule, " ")
+				r.Costs, i = append(r.Costs, cost{Rule: why.Rule, Place: p.Place(why.Rule), Claim: id}), len(r.Costs)
+				without[why.Rule], _ = p.Relax(label)
+			}
+			r.Costs[i].Hosts++
+			if policy.Decide(h.claims, without[why.Rule], h.asOf).Outcome == policy.Accept {
+				r.Costs[i].Alone++
+			}
+		}
+		r.Refused = append(r.Refused, no)
+	}
+	slices.SortStableFunc(r.Costs, func(x, y cost) int { return cmp.Or(y.Hosts-x.Hosts, y.Alone-x.Alone) })
+	return r
+}
+
+func (a *app) printMatch(r hostsReport) {
+	head := fmt.Sprintf("%d of %d hosts match", r.Match, r.Hosts)
+	if len(r.Costs) > 0 {
+		_, about, _ := strings.Cut(r.Costs[0].Claim, ".")
+		if about == "*" {
+			about = r.Costs[0].Claim
+		}
+		head += fmt.Sprintf("; the rule that costs most is `%s` (%d)", about, r.Costs[0].Hosts)
+	}
+	fmt.Fprintf(a.stdout, "%s\n", head)
+	fmt.Fprintf(a.stdout, "policy %s (sha256 %s), appraisals of %s to %s: %d rejected, %d undecided\n", r.Policy.Name, r.Policy.Digest.Short(), r.From, r.Until, r.Rejected, r.Undecided)
+	for _, x := range r.Relaxed {
+		fmt.Fprintf(a.stdout, "without `%s`: %d of %d (%+d)\n", x.Without, x.Match, r.Hosts, x.Match-r.Match)
+	}
+	if len(r.Costs) > 0 {
+		fmt.Fprintf(a.stdout, "\n%8s  %8s  rule\n", "hosts", "alone")
+		for _, c := range r.Costs {
+			fmt.Fprintf(a.stdout, "%8d  %8d  %s  %s\n", c.Hosts, c.Alone, c.Rule, c.Place)
+		}
+	}
+	if len(r.Open) > 0 {
+		a.say("left open, since an appraisal says nothing of the party: %s", strings.Join(r.Open, ", "))
+	}
+}
