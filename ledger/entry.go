@@ -27,6 +27,7 @@ const (
 	KindEngine     = "engine/v1"
 	KindErasure    = "erasure/v1"
 	KindHeads      = "heads/v1"
+	KindBenchmark  = "benchmark/v1"
 )
 
 // Streams. Evidence stands in the stream of its node, see [NodeStream].
@@ -52,6 +53,7 @@ var streamOf = map[string]string{
 	KindAppraisal:  StreamVerifier,
 	KindVerdict:    StreamVerifier,
 	KindEnrolment:  StreamVerifier,
+	KindBenchmark:  StreamVerifier,
 	KindEvidence:   nodePrefix,
 }
 

@@ -63,11 +63,8 @@ type vectors struct {
 // NewCheck draws the vectors of a number of rounds and multiplies B with them. A, B and C must have been fixed before the
 // seed was.
 func NewCheck(b Matrix[int8], seed canon.Digest, rounds int) (*Check, error) {
-	if err := b.check("B"); err != nil {
+	if err := checkFactor(b); err != nil {
 		return nil, err
-	}
-	if b.Rows > MaxInner {
-		return nil, fmt.Errorf("product over an inner dimension of %d, at most %d", b.Rows, MaxInner)
 	}
 	if rounds < 1 || rounds > MaxRounds {
 		return nil, fmt.Errorf("%d rounds, want 1 to %d", rounds, MaxRounds)
