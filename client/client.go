@@ -15,6 +15,11 @@
 //	POST /v1/evidence             canonical envelope of a bundle          202 Submitted    node credential
 //	GET  /v1/results/{evidence}                                           200 Result       node credential
 //	GET  /v1/results/{evidence}/ear                                       200 EAR as a JWT       node credential
+//	GET  /v1/benchmark                                                    200 Benchmark    node credential
+//	POST /v1/benchmark/roots      BenchmarkRoots                          201 draw         node credential
+//	POST /v1/benchmark/opening    canonical opening                       201 result       node credential
+//	POST /v1/benchmarks           PlanRequest                             201 Planned      admin token
+//	GET  /v1/benchmarks?node=ID                                           200 Measured     admin token
 //	GET  /.well-known/jwks.json                                           200 keys of EARs
 //	GET  /v1/health                                                       200 Health
 //	GET  /v1/keys                                                         200 Keysets
