@@ -18,6 +18,7 @@ const ExpectType = "assay/expect/v1"
 type Expect struct {
 	Type         string     `json:"type"`
 	Challenge    *Challenge `json:"challenge,omitzero"`      // the challenge it issued
+	Cosigned     canon.Time `json:"cosigned,omitzero"`       // since when anybody can have had the checkpoint that the challenge names: by witnesses' clocks
 	Nonce        canon.Hex  `json:"nonce,omitzero"`          // N itself, where the challenge is not at hand
 	ReportData   canon.Hex  `json:"report_data,omitzero"`    // 64 bytes, for a raw SNP report or TDX quote
 	Enrolled     []Identity `json:"enrolled,omitzero"`       // the devices that the subject was enrolled with
@@ -71,6 +72,8 @@ func (e Expect) Check() error {
 		return fmt.Errorf("expectations: want one of challenge, nonce (for a bundle), report_data (for a raw report) and qualifying_data (for a raw TPM quote)")
 	case e.Challenge != nil && len(e.Challenge.Nonce) != NonceSize:
 		return fmt.Errorf("expectations: challenge nonce of %d bytes, want %d", len(e.Challenge.Nonce), NonceSize)
+	case e.Cosigned != 0 && (e.Challenge == nil || e.Challenge.Checkpoint.IsZero()):
+		return fmt.Errorf("expectations: cosigned %s, and no challenge that names a checkpoint", e.Cosigned)
 	case e.Nonce != nil && len(e.Nonce) != len(canon.Digest{}):
 		return fmt.Errorf("expectations: nonce of %d bytes, want %d", len(e.Nonce), len(canon.Digest{}))
 	case e.ReportData != nil && len(e.ReportData) != ReportDataSize:

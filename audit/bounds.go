@@ -1,14 +1,13 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -146,7 +145,7 @@ func (r *replay) openKept(data []byte) (*witnessed, error) {
 		}
 		part := partCheckpoint
 		if c, err := ledger.ReadCheckpoint(data); err == nil {
-			part = keptName(c.Size)
+			part = ledger.KeptName(c.Size)
 		}
 		return nil, 0, &Fault{Part: part, Index: NoIndex, What: err.Error()}
 	})
@@ -217,6 +216,31 @@ func (j *job) judgeTime(ctx context.Context, a *appraisal, at canon.Time) (code,
 	return "", fmt.Sprintf("between checkpoints that were cosigned at %s and at %s: more than %d s apart", from, after.until, maxWidth), nil
 }
 
+// checkAge reports an appraisal that took evidence for younger than it can be: the age of evidence counts from the time at
+// which the trusted witnesses cosigned the checkpoint that its challenge names, and not from the operator's clock alone.
+func (j *job) checkAge(ctx context.Context, e attest.Expect, a *appraisal) error {
+	if len(j.terms()) == 0 || e.Challenge.Checkpoint.IsZero() {
+		return nil
+	}
+	data, err := j.blob(ctx, e.Challenge.Checkpoint)
+	var first *witnessed
+	if err == nil {
+		first, err = j.openKept(data)
+	}
+	var f *Fault
+	switch {
+	case errors.Is(err, errNoQuorum), errors.As(err, &f): // told with the time of the appraisal
+		return nil
+	case err != nil:
+		return err
+	case e.Cosigned == 0:
+		j.res.fault(placed(Fault{What: fmt.Sprintf("evidence age contradicted: counted from %s by the operator's clock alone, the challenge names a checkpoint that was cosigned at %s", e.Challenge.Issued, first.from)}, a.index, ledger.KindAppraisal))
+	case e.Cosigned > first.from+timeSlack:
+		j.res.fault(placed(Fault{What: fmt.Sprintf("evidence age contradicted: told that the checkpoint of the challenge was cosigned at %s, it was at %s", e.Cosigned, first.from)}, a.index, ledger.KindAppraisal))
+	}
+	return nil
+}
+
 // text is the line of the report on time.
 func (t TimeBounds) text() string {
 	if len(t.Unknown) == 1 && t.Unknown[0].Kind == boundsNoWitnesses && t.Affirmed+t.Contradicted == 0 {
@@ -227,10 +251,4 @@ func (t TimeBounds) text() string {
 		s += fmt.Sprintf(", %d unknown: %s", u.Count, u.Kind)
 	}
 	return s
-}
-
-// cosigned reports whether a note carries more than one signature line.
-func cosigned(data []byte) bool {
-	_, signatures, _ := bytes.Cut(data, []byte("\n\n"))
-	return strings.Count(string(signatures), "\n") > 1
 }

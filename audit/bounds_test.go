@@ -13,6 +13,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
 )
 
 // newWatchedService is a service whose checkpoints three witnesses cosign.
@@ -341,5 +342,53 @@ func TestKeptFlips(t *testing.T) {
 	}
 	if n < 2*512/stride {
 		t.Errorf("%d bytes were changed", n)
+	}
+}
+
+// TestEvidenceAge: the age of evidence counts from the time at which witnesses cosigned the checkpoint that its challenge
+// names. An operator who dates a challenge later makes no evidence younger by it, and one who does not count so is named.
+func TestEvidenceAge(t *testing.T) {
+	const later = 25 * 3600 // s, more than the policy allows
+	for _, row := range []struct {
+		name         string
+		tell         func(told *canon.Time, c attest.Challenge)
+		from         canon.Time // that age counts from, after C
+		outcome      policy.Outcome
+		contradicted string
+	}{
+		{"honest", func(*canon.Time, attest.Challenge) {}, 0, policy.Reject, ""},
+		{"told a minute later", func(told *canon.Time, _ attest.Challenge) { *told += 60 }, 60, policy.Reject, ""},
+		{"told later", func(told *canon.Time, _ attest.Challenge) { *told += 61 }, 61, policy.Reject,
+			"evidence age contradicted: told that the checkpoint of the challenge was cosigned at 2026-02-01T00:01:01Z, it was at 2026-02-01T00:00:00Z"},
+		{"told the operator's time", func(told *canon.Time, c attest.Challenge) { *told = c.Issued }, later, policy.Accept, "evidence age contradicted: told that the checkpoint"},
+		{"told nothing", func(told *canon.Time, _ attest.Challenge) { *told = 0 }, later, policy.Accept,
+			"evidence age contradicted: counted from 2026-02-02T01:00:00Z by the operator's clock alone, the challenge names a checkpoint that was cosigned at 2026-02-01T00:00:00Z"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newWatchedService(t)
+			h := newHost("good", sevsnp.PolicySMT)
+			s.now = t0 + later
+			c := s.ask(h.node) // names the checkpoint of t0
+			body, _ := s.take(c, h.answer(s.log, c.Digest()))
+			s.changeExpect = func(e *attest.Expect) { row.tell(&e.Cosigned, c) }
+			a := s.judge(c, body)
+			v := s.decide(a, body)
+			s.publish()
+			for claim, subject := range map[string]string{"binding.challenge": "node", "sevsnp.freshness": "cpu:0"} {
+				if got := a.Claims.Find(claim, subject).From; got != t0+row.from {
+					t.Errorf("%s from %s, want %s", claim, got, t0+row.from)
+				}
+			}
+			if v.Outcome != row.outcome {
+				t.Errorf("%s %+v, want %s", v.Outcome, v.Reasons, row.outcome)
+			}
+			r := replay(t, s.export(), s.trust(), audit.Options{})
+			if got := strings.Contains(r.Text(), "evidence age contradicted"); got != (row.contradicted != "") || !strings.Contains(r.Text(), row.contradicted) {
+				t.Errorf("%s\nwant %q", r.Text(), row.contradicted)
+			}
+			if r.Appraisals.Differ+r.Verdicts.Differ != 0 || r.Verdicts.Replayed != 1 {
+				t.Errorf("%s", r.Text())
+			}
+		})
 	}
 }

@@ -72,11 +72,14 @@ type judge struct {
 	decide   func(claim.Set, *policy.Policy, canon.Time) policy.Verdict
 }
 
+// thisBuild is the rules of this build.
+var thisBuild = judge{verifier.Appraise, policy.Decide}
+
 // Challenge alters one input at a time of verdicts that the seed draws, and reports what the rules of this build make of
 // each. It does not challenge the signature of the log itself, which reading checked, nor what the alterations do not
 // touch: an altered rule of another build goes unseen where this build has it right.
 func (g *Reading) Challenge(ctx context.Context, seed, size int64) (ChallengeReport, error) {
-	return g.challenge(ctx, seed, size, judge{verifier.Appraise, policy.Decide})
+	return g.challenge(ctx, seed, size, thisBuild)
 }
 
 func (g *Reading) challenge(ctx context.Context, seed, size int64, by judge) (ChallengeReport, error) {
@@ -84,13 +87,18 @@ func (g *Reading) challenge(ctx context.Context, seed, size int64, by judge) (Ch
 	if err != nil {
 		return ChallengeReport{}, err
 	}
+	return g.challengeSample(ctx, s, by)
+}
+
+// challengeSample challenges verdicts that were drawn.
+func (g *Reading) challengeSample(ctx context.Context, s Sample, by judge) (ChallengeReport, error) {
 	r := ChallengeReport{
 		Type: ChallengeType, Outcome: s.Outcome, Trust: s.Trust, Origin: s.Origin, Size: s.Size, Root: s.Root, Method: ChallengeMethod,
-		Seed: seed, Wanted: size, Trials: []Trial{}, Faults: s.Faults,
+		Seed: s.Seed, Wanted: s.Wanted, Trials: []Trial{}, Faults: s.Faults,
 	}
 	for i, d := range s.Drawn {
 		g.o.Progress("challenge", int64(i), int64(len(s.Drawn)))
-		trials, err := g.challengeOne(ctx, seed, d.Row, by)
+		trials, err := g.challengeOne(ctx, s.Seed, d.Row, by)
 		if err != nil {
 			return ChallengeReport{}, err
 		}

@@ -133,6 +133,7 @@ const noRow = -1
 
 func (s *submission) at() int64   { return s.index }
 func (a *appraisalRow) at() int64 { return a.index }
+func (v *verdictRow) at() int64   { return v.index }
 
 // reader reads entries of a log again that were read before. Entries that were read lately are at hand. Its methods may be
 // called concurrently.

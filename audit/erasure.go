@@ -41,7 +41,10 @@ func erasedBy(entry int64) string { return fmt.Sprintf("erased by entry %d", ent
 // blob reads a blob and compares it with its digest. One that was erased as it may be is a fault that says so, and that
 // [replay.fault] counts apart.
 func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	data, err := readBlob(ctx, r.src, digest)
+	data, err := r.lately.get(digest, func() ([]byte, int, error) {
+		data, err := readBlob(ctx, r.src, digest)
+		return data, len(data), err
+	})
 	if !isAbsent(err) {
 		return data, err
 	}
@@ -84,6 +87,7 @@ func (r *replay) chooseErasure(digest canon.Digest, chosen map[int64]bool) {
 
 // listErased writes what was met into the report.
 func (r *replay) listErased() {
+	r.report.Erased = nil
 	for b := range r.erased.noted {
 		r.report.Erased = append(r.report.Erased, b)
 	}

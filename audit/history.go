@@ -30,6 +30,7 @@ type history struct {
 	again       *reader
 	uncovered   uncovered
 	issues      issues
+	holders     holders
 	views       rows[view]   // in log order; one that the challenge before named as well is left out
 	viewed      canon.Digest // C of the last
 
@@ -81,7 +82,7 @@ type verdict struct {
 func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
-		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), wanted: map[canon.Digest]*found{},
+		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), holders: newHolders(), wanted: map[canon.Digest]*found{},
 		engines: map[canon.Digest]*loggedEngine{},
 	}
 	for _, p := range promises {
@@ -194,7 +195,8 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		if err := r.record(err, index, e.Kind); err != nil {
 			return err
 		}
-		if !ok {
+		// In a scope the evidence by which a device was enrolled may be of somebody else.
+		if !ok && (r.scope == nil || e.Kind != ledger.KindEnrolment) {
 			fault("rests on %s, which is the body of no earlier entry", ref)
 		}
 	}
@@ -283,8 +285,10 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 			r.issues.learn(index, e.Time, c.Kind, c.Data, data)
 		}
 	case ledger.KindEnrolment:
-		if _, err = ledger.ParseEnrolment(body); err == nil {
+		var n ledger.Enrolment
+		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
+			err = r.holders.learn(moment{index, e.Time}, n)
 		}
 	case ledger.KindEngine:
 		err = r.learnEngine(ctx, index, body)

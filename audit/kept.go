@@ -5,23 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
-
-// keptPrefix names the checkpoints of before in an export, by their sizes.
-const keptPrefix = "checkpoints/"
-
-func keptName(size int64) string { return keptPrefix + strconv.FormatInt(size, 10) }
-
-func parseKeptName(name string) (size int64, ok bool) {
-	text, ok := strings.CutPrefix(name, keptPrefix)
-	size, err := strconv.ParseInt(text, 10, 64)
-	return size, ok && err == nil && size >= 0 && size <= canon.MaxInt && keptName(size) == name
-}
 
 // keeping collects, while a log is read in order, the kept checkpoints that bracket its appraisals.
 type keeping struct {
@@ -56,7 +43,7 @@ func (k *keeping) bracket(ctx context.Context, index int64) error {
 		if c.Size > index {
 			k.end = c.Size
 		}
-		if cosigned(data) {
+		if ledger.HasCosignature(data) {
 			k.notes[c.Size] = data
 		}
 	}
@@ -73,27 +60,21 @@ func (k *keeping) sizes() []int64 {
 	return out
 }
 
-// around finds the places in ascending sizes on both sides of an index: -1 and the length for none.
-func around(sizes []int64, index int64) (before, after int) {
-	after, _ = slices.BinarySearch(sizes, index+1)
-	return after - 1, after
-}
-
 // Around returns kept checkpoints; see [ledger.Keeper].
 func (a *Archive) Around(_ context.Context, index int64) (before, after []byte, err error) {
-	i, k := around(a.keptSizes, index)
+	i, k := ledger.AroundSizes(a.keptSizes, index)
 	if i >= 0 {
-		before, err = a.content(keptName(a.keptSizes[i]), a.kept[a.keptSizes[i]])
+		before, err = a.content(ledger.KeptName(a.keptSizes[i]), a.kept[a.keptSizes[i]])
 	}
 	if err == nil && k < len(a.keptSizes) {
-		after, err = a.content(keptName(a.keptSizes[k]), a.kept[a.keptSizes[k]])
+		after, err = a.content(ledger.KeptName(a.keptSizes[k]), a.kept[a.keptSizes[k]])
 	}
 	return before, after, err
 }
 
 // Around returns kept checkpoints; see [ledger.Keeper].
 func (d directory) Around(_ context.Context, index int64) (before, after []byte, err error) {
-	entries, err := fs.ReadDir(d.fsys, strings.TrimSuffix(keptPrefix, "/"))
+	entries, err := fs.ReadDir(d.fsys, strings.TrimSuffix(ledger.KeptPrefix, "/"))
 	if isNotExist(err) {
 		return nil, nil, nil
 	}
@@ -102,17 +83,17 @@ func (d directory) Around(_ context.Context, index int64) (before, after []byte,
 	}
 	var sizes []int64
 	for _, e := range entries {
-		if size, ok := parseKeptName(keptPrefix + e.Name()); ok {
+		if size, ok := ledger.ParseKeptName(ledger.KeptPrefix + e.Name()); ok {
 			sizes = append(sizes, size)
 		}
 	}
 	slices.Sort(sizes)
-	i, k := around(sizes, index)
+	i, k := ledger.AroundSizes(sizes, index)
 	if i >= 0 {
-		before, err = d.read(keptName(sizes[i]), ledger.MaxCheckpoint)
+		before, err = d.read(ledger.KeptName(sizes[i]), ledger.MaxCheckpoint)
 	}
 	if err == nil && k < len(sizes) {
-		after, err = d.read(keptName(sizes[k]), ledger.MaxCheckpoint)
+		after, err = d.read(ledger.KeptName(sizes[k]), ledger.MaxCheckpoint)
 	}
 	return before, after, err
 }

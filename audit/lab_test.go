@@ -469,6 +469,13 @@ func (s *service) judge(c attest.Challenge, body canon.Digest) verifier.Appraisa
 	opened, err := verifier.Open(verifier.TypeBundle, s.blobs[body])
 	s.must(err)
 	expect := attest.Expect{Type: attest.ExpectType, Challenge: &c, DenyListKeys: [][]byte{mint.DenyListKey()}}
+	if !c.Checkpoint.IsZero() {
+		p, err := ledger.ParseWitnessPolicy([]byte(s.log.policy()))
+		s.must(err)
+		if cosigned, err := p.ReadCosigned(s.blobs[c.Checkpoint], ledger.Period{Until: s.now + ledger.ClockSlack}); err == nil {
+			expect.Cosigned = cosigned.From
+		}
+	}
 	if s.changeExpect != nil {
 		s.changeExpect(&expect)
 	}

@@ -16,6 +16,7 @@ const (
 	MaxPartial    = 256         // partial reports that are merged into one
 
 	maxCachedBytes = 64 << 20 // bytes of shared inputs that a replay keeps at hand
+	maxLately      = 8 << 20  // bytes of blobs that were read and may be asked for again soon
 	maxFaultsKept  = 1 << 14  // faults that are kept to choose from
 	maxNeedRounds  = 4        // times that what is wanted is looked for again, once some of it is at hand
 	maxRecent      = 4096     // entries that a replay keeps at hand

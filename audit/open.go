@@ -133,15 +133,15 @@ func (a *Archive) readOptional(t *exportReader, end int64) error {
 func (a *Archive) readKept(t *exportReader, end int64) error {
 	for {
 		p, ok, err := t.next()
-		if err != nil || !ok || !strings.HasPrefix(p.Name, keptPrefix) {
+		if err != nil || !ok || !strings.HasPrefix(p.Name, ledger.KeptPrefix) {
 			t.again = &answer{p, ok, err}
 			return nil
 		}
-		size, good := parseKeptName(p.Name)
+		size, good := ledger.ParseKeptName(p.Name)
 		fault := func(what string) error { return &Fault{Part: p.Name, Index: NoIndex, What: what} }
 		switch n := len(a.keptSizes); {
 		case !good || size > end:
-			return fault("want " + keptPrefix + "SIZE, of a size that the log had")
+			return fault("want " + ledger.KeptPrefix + "SIZE, of a size that the log had")
 		case n > 0 && a.keptSizes[n-1] >= size:
 			return fault("kept checkpoints are not ordered by size, each once")
 		case p.Size > ledger.MaxCheckpoint:
@@ -156,7 +156,7 @@ func (a *Archive) readKept(t *exportReader, end int64) error {
 			return fault(err.Error())
 		case c.Size != size:
 			return fault(fmt.Sprintf("a checkpoint of size %d", c.Size))
-		case !cosigned(data):
+		case !ledger.HasCosignature(data):
 			return fault("it bears no cosignature, and so no time")
 		}
 		a.kept[size], a.keptSizes = span{p.At, p.Size}, append(a.keptSizes, size)

@@ -2,11 +2,13 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"slices"
 	"strings"
 
@@ -101,6 +103,7 @@ var (
 		"that each challenge was issued once, and answered at most once, in time, by the node that it was made for",
 		"every appraisal and every verdict: signature, inputs, and the result, computed again by the rules that made it, byte for byte",
 		"that reference values and collateral stood in the log before they were used, and that no newer issue of that collateral stood there when they were",
+		"that what each appraisal was told of who holds which device is what the enrolments and revocations before it say",
 		"that the hourly heads entries commit to every stream as it stood, and that each erasure was allowed",
 		"that every verdict entry of the tree is in the population, and that its totals are those of the replay",
 		"the sample, drawn by the seed and computed again one by one",
@@ -110,14 +113,14 @@ var (
 		"whether memory was probed physically, where a machine stands, and what it did between two appraisals",
 		"whether the parties did what they say of themselves: people, contracts and places are other evidence",
 		"instants against another clock than the log's own, where no witness cosigned",
-		"whether newer collateral was to be had that the log does not hold, and what the server should have expected beside the challenge",
+		"whether newer collateral was to be had that the log does not hold, and what earlier quotes of a TPM's clock the server should have known",
 		"whether the vendors' root keys deserve the trust that everything here rests on",
 		"the build that a verdict names beside its rules: that is the signer's word",
 	}
 )
 
 // MakePaper replays a log, lists its verdicts, draws and replays a sample, challenges the rules, and puts it into a paper
-// with its page. trust may be nil, and then the outcome is never [Equal]. A paper whose key signs for the log itself is
+// with its page. It reads the log twice, and what was drawn once more. trust may be nil, and then the outcome is never [Equal]. A paper whose key signs for the log itself is
 // refused: nobody audits himself. It signs nothing: [SealPaper] does.
 func MakePaper(ctx context.Context, src ledger.Source, trust *Trust, o Options, p PaperOptions) (Paper, []byte, error) {
 	for _, s := range []string{p.Title, p.Auditor} {
@@ -125,30 +128,45 @@ func MakePaper(ctx context.Context, src ledger.Source, trust *Trust, o Options, 
 			return Paper{}, nil, fmt.Errorf("paper: title and auditor want 1 to %d bytes", MaxPaperWord)
 		}
 	}
-	report, err := Replay(ctx, src, trust, o)
+	sample, err := newParting(p.Seed, p.Size, p.By)
 	if err != nil {
 		return Paper{}, nil, fmt.Errorf("paper: %w", err)
 	}
-	for _, k := range report.Keys {
+	challenge, err := newParting(p.Seed, p.Challenge, ByOutcome)
+	if err != nil {
+		return Paper{}, nil, fmt.Errorf("paper: challenge: %w", err)
+	}
+	g, err := readLog(ctx, src, trust, o)
+	if err != nil {
+		return Paper{}, nil, fmt.Errorf("paper: %w", err)
+	}
+	for _, k := range g.integrity.Keys {
 		if k.Fingerprint == p.Key {
 			return Paper{}, nil, fmt.Errorf("paper: the key %s signs for the log as its %s key; an auditor signs with his own", k.Fingerprint, k.Use)
 		}
 	}
-	g, err := ReadLog(ctx, src, trust, o)
+	x := Paper{
+		Type: PaperType, Title: p.Title, Auditor: p.Auditor, Dated: p.Dated, Key: p.Key, Checked: checked, NotChecked: notChecked,
+		Engines: []EngineSeen{}, Exceptions: []Exception{}, Versions: Versions{p.Build, append(verifier.Rooms(), verifier.RoomRules{Room: "policy", Rules: policy.Rules})},
+	}
+	all := newSurvey(g)
+	x.Replay, err = g.replayAll(ctx, func(row Row) {
+		all.add(row)
+		sample.add(row)
+		challenge.add(row)
+	})
 	if err != nil {
 		return Paper{}, nil, fmt.Errorf("paper: %w", err)
 	}
-	x := Paper{
-		Type: PaperType, Title: p.Title, Auditor: p.Auditor, Dated: p.Dated, Key: p.Key, Checked: checked, NotChecked: notChecked, Replay: report,
-		Engines: []EngineSeen{}, Exceptions: []Exception{}, Versions: Versions{p.Build, append(verifier.Rooms(), verifier.RoomRules{Room: "policy", Rules: policy.Rules})},
-	}
-	if err := x.survey(ctx, g); err != nil {
+	all.conclude(&x)
+	if x.Sample, err = g.draw(ctx, sample, true); err != nil {
 		return Paper{}, nil, fmt.Errorf("paper: %w", err)
 	}
-	if x.Sample, err = g.Sample(ctx, p.Seed, p.Size, p.By, true); err != nil {
+	drawn, err := g.draw(ctx, challenge, false)
+	if err != nil {
 		return Paper{}, nil, fmt.Errorf("paper: %w", err)
 	}
-	if x.Challenge, err = g.Challenge(ctx, p.Seed, p.Challenge); err != nil {
+	if x.Challenge, err = g.challengeSample(ctx, drawn, thisBuild); err != nil {
 		return Paper{}, nil, fmt.Errorf("paper: %w", err)
 	}
 	x.conclude()
@@ -160,36 +178,64 @@ func MakePaper(ctx context.Context, src ledger.Source, trust *Trust, o Options, 
 	return x, page, nil
 }
 
-// survey goes through the population.
-func (p *Paper) survey(ctx context.Context, g *Reading) error {
-	sums := g.Tally()
-	at := map[string]int{}
-	for row, err := range g.Rows(ctx) {
-		if err != nil {
-			return err
-		}
-		sums.Add(row)
-		if p.First == 0 {
-			p.First = row.Time
-		}
-		p.First, p.Last = min(p.First, row.Time), max(p.Last, row.Time)
-		if row.Fault != "" && len(p.Exceptions) < MaxFaults {
-			p.except("population", fmt.Sprintf("entry %d", row.Index), row.Fault)
-		}
-		if row.Outcome == "" {
-			continue
-		}
-		name := fmt.Sprint(row.Rules, row.Build)
-		i, ok := at[name]
-		if !ok {
-			i = len(p.Engines)
-			at[name] = i
-			p.Engines = append(p.Engines, EngineSeen{row.Rules, row.Build, 0})
-		}
-		p.Engines[i].Verdicts++
+// survey is what a paper says of the population. Rows may come in any order.
+type survey struct {
+	sums        *Tallying
+	first, last canon.Time
+	engines     map[string]*surveyed
+	faulty      []Row // the first of the log, MaxFaults and some
+}
+
+// surveyed is an engine, and the entry of its first verdict.
+type surveyed struct {
+	EngineSeen
+	index int64
+}
+
+func newSurvey(g *Reading) *survey {
+	return &survey{sums: g.Tally(), engines: map[string]*surveyed{}}
+}
+
+func (s *survey) add(row Row) {
+	s.sums.Add(row)
+	if s.first == 0 {
+		s.first = row.Time
 	}
-	p.Population = sums.Totals()
-	return nil
+	s.first, s.last = min(s.first, row.Time), max(s.last, row.Time)
+	if row.Fault != "" {
+		if s.faulty = append(s.faulty, row); len(s.faulty) >= 2*MaxFaults {
+			s.orderFaulty()
+		}
+	}
+	if row.Outcome == "" {
+		return
+	}
+	name := fmt.Sprint(row.Rules, row.Build)
+	e, ok := s.engines[name]
+	if !ok {
+		e = &surveyed{EngineSeen{row.Rules, row.Build, 0}, row.Index}
+		s.engines[name] = e
+	}
+	e.Verdicts++
+	e.index = min(e.index, row.Index)
+}
+
+func (s *survey) orderFaulty() {
+	slices.SortFunc(s.faulty, func(a, b Row) int { return cmp.Compare(a.Index, b.Index) })
+	s.faulty = s.faulty[:min(len(s.faulty), MaxFaults)]
+}
+
+// conclude writes the population into a paper.
+func (s *survey) conclude(p *Paper) {
+	p.Population, p.First, p.Last = s.sums.Totals(), s.first, s.last
+	s.orderFaulty()
+	for _, row := range s.faulty {
+		p.except("population", fmt.Sprintf("entry %d", row.Index), row.Fault)
+	}
+	engines := slices.SortedFunc(maps.Values(s.engines), func(a, b *surveyed) int { return cmp.Compare(a.index, b.index) })
+	for _, e := range engines {
+		p.Engines = append(p.Engines, e.EngineSeen)
+	}
 }
 
 // except lists an exception, once for all that find it.

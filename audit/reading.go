@@ -28,6 +28,10 @@ type Reading struct {
 // ReadLog reads a log through. trust may be nil, as with [Replay]. Of the options only Progress and Memory count.
 func ReadLog(ctx context.Context, src ledger.Source, trust *Trust, o Options) (*Reading, error) {
 	o.Promises = nil
+	return readLog(ctx, src, trust, o)
+}
+
+func readLog(ctx context.Context, src ledger.Source, trust *Trust, o Options) (*Reading, error) {
 	g := &Reading{replay: newReplay(src, trust, o), faultAt: map[int64]Fault{}}
 	g.each = func(index int64, e ledger.Entry) {
 		if e.Kind == ledger.KindVerdict {
@@ -48,6 +52,41 @@ func ReadLog(ctx context.Context, src ledger.Source, trust *Trust, o Options) (*
 		g.listed = nil // entries of another tree than the checkpoint's
 	}
 	return g, nil
+}
+
+// replayAll goes on from reading to what [Replay] finds, and lets seen see the row of every verdict entry, in any order. What a
+// row needs is at hand when its verdict was just recomputed.
+func (g *Reading) replayAll(ctx context.Context, seen func(Row)) (Report, error) {
+	if !g.whole {
+		return g.integrity, nil
+	}
+	g.seen = seen
+	g.rowsOf = func(ctx context.Context, ev *evidence) (rows []Row, err error) {
+		for _, a := range ev.appraisals {
+			for _, v := range a.verdicts {
+				row, _, err := g.row(ctx, v.index)
+				if err != nil {
+					return nil, err
+				}
+				rows = append(rows, row)
+			}
+		}
+		return rows, nil
+	}
+	if err := g.finish(ctx); err != nil {
+		return Report{}, err
+	}
+	for _, index := range g.listed { // those that belong to no appraisal
+		if _, ok := g.verdicts.search(index, (*verdictRow).at); ok {
+			continue
+		}
+		row, _, err := g.row(ctx, index)
+		if err != nil {
+			return Report{}, err
+		}
+		seen(row)
+	}
+	return g.conclude(), nil
 }
 
 // Integrity says what reading found. Nothing was recomputed: its tallies count what is logged.

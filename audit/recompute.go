@@ -29,6 +29,7 @@ type result struct {
 	changes    []Change       // of verdicts that were judged once more
 	times      counter        // what time.bounds says of appraisals, by status
 	untimed    counter        // why it is unknown
+	rows       []Row          // of the verdicts, where somebody asks
 
 	engines map[canon.Digest]*uses // of the log, that recomputed something
 	today   []Otherwise
@@ -83,6 +84,9 @@ func (r *replay) recompute(ctx context.Context) error {
 							err = j.present(ctx)
 						}
 					}
+					if err == nil && r.rowsOf != nil {
+						results[i].rows, err = r.rowsOf(ctx, ev)
+					}
 					if err != nil {
 						cancel(err)
 						return
@@ -122,6 +126,9 @@ func (r *replay) add(s *sum, res result) {
 	}
 	add(&r.report.Appraisals, res.appraisals)
 	add(&r.report.Verdicts, res.verdicts)
+	for _, row := range res.rows {
+		r.seen(row)
+	}
 	for k, n := range res.outcomes {
 		s.outcomes[k] += n
 	}
@@ -278,6 +285,10 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 		return &logged, err
 	}
 	j.checkNewest(logged, a)
+	j.checkHolders(opened, c, logged, a)
+	if err := j.checkAge(ctx, c.Expect, a); err != nil {
+		return &logged, err
+	}
 	again, ok := attempt(func() verifier.Appraisal { return verifier.Appraise(opened, c) })
 	if !slices.Equal(logged.Rules, verifier.Rooms()) {
 		if ok {
@@ -552,6 +563,7 @@ func verdictDifference(logged, again policy.Verdict) string {
 
 // cache keeps parsed inputs that many appraisals share. Whether something is in it changes no result.
 type cache[V any] struct {
+	limit int // bytes; zero: maxCachedBytes
 	mu    sync.Mutex
 	items map[canon.Digest]V
 	bytes int
@@ -571,7 +583,7 @@ func (c *cache[V]) get(digest canon.Digest, load func() (V, int, error)) (V, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.items == nil || c.bytes+size > maxCachedBytes {
+	if c.items == nil || c.bytes+size > cmp.Or(c.limit, maxCachedBytes) {
 		c.items, c.bytes = map[canon.Digest]V{}, 0
 	}
 	c.items[digest], c.bytes = v, c.bytes+size

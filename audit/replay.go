@@ -48,14 +48,15 @@ type Options struct {
 //     is no fault, and what rests on it is not recomputed
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
-//     time.bounds)
+//     time.bounds), and that the age of its evidence was counted from the first of them
+//   - that an appraisal was told of who holds which device what the enrolments and revocations before it say
 //   - that each checkpoint that a challenge names is one that this log had
 //
 // Appraisals and verdicts by the rules of this build are computed by it, others by the engine that their result names, and
 // then it is said what this build would decide.
 //
-// It does not check that the log continues one seen earlier, nor which expectations beside the challenge the server should
-// have had, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
+// It does not check that the log continues one seen earlier, nor which clocks of a TPM the server should
+// have known, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
 // Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
@@ -64,20 +65,23 @@ func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Re
 	r := newReplay(src, trust, o)
 	whole, err := r.readLog(ctx)
 	if err == nil && whole {
-		err = r.recompute(ctx)
+		err = r.finish(ctx)
 	}
 	if err != nil {
 		return Report{}, fmt.Errorf("replay: %w", err)
 	}
-	if whole {
-		if err := r.findUnnamed(); err != nil {
-			return Report{}, fmt.Errorf("replay: %w", err)
-		}
-		if err := r.judgePromises(ctx); err != nil {
-			return Report{}, fmt.Errorf("replay: %w", err)
-		}
-	}
 	return r.conclude(), nil
+}
+
+// finish does what is left when the log was read and is whole.
+func (r *replay) finish(ctx context.Context) error {
+	if err := r.recompute(ctx); err != nil {
+		return err
+	}
+	if err := r.findUnnamed(); err != nil {
+		return err
+	}
+	return r.judgePromises(ctx)
 }
 
 // readLog checks the log itself: checkpoint, keys, every tile, leaf and entry. It reports whether the tree is that of the
@@ -138,12 +142,14 @@ type replay struct {
 	o         Options
 	report    Report
 	faults    []Fault
-	keys      ledger.KeyHistory                 // that signatures are checked with: those of the log, up to where it was read
-	keyset    canon.Digest                      // body of the newest keyset; zero: none yet
-	keysetsAt []int64                           // entries of the keysets
-	scope     *Scope                            // nil: the whole log
-	latest    canon.Time                        // of any entry
-	each      func(index int64, e ledger.Entry) // called for each entry that is one, in order; nil: not at all
+	keys      ledger.KeyHistory                               // that signatures are checked with: those of the log, up to where it was read
+	keyset    canon.Digest                                    // body of the newest keyset; zero: none yet
+	keysetsAt []int64                                         // entries of the keysets
+	scope     *Scope                                          // nil: the whole log
+	latest    canon.Time                                      // of any entry
+	each      func(index int64, e ledger.Entry)               // called for each entry that is one, in order; nil: not at all
+	rowsOf    func(context.Context, *evidence) ([]Row, error) // of verdicts that were recomputed; nil: nobody asks
+	seen      func(Row)                                       // takes them, one at a time
 
 	erased erasures
 
@@ -154,6 +160,7 @@ type replay struct {
 	roots      cache[attest.Roots]
 	references cache[attest.References]
 	collateral cache[[]byte]
+	lately     cache[[]byte] // blobs that were read, for who asks again soon
 
 	noted *noted // the source, if it can say what nobody asked for
 }
@@ -166,7 +173,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
-	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises)}
+	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises), lately: cache[[]byte]{limit: maxLately}}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
 		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},
@@ -239,14 +246,14 @@ func (r *replay) findUnnamed() error {
 	return nil
 }
 
-// conclude orders what was found and names the outcome.
+// conclude orders what was found so far and names the outcome.
 func (r *replay) conclude() Report {
 	r.orderFaults()
 	if r.report.FaultCount == int64(len(r.faults)) {
 		r.faults = slices.Compact(r.faults) // two checks may meet the same thing
 		r.report.FaultCount = int64(len(r.faults))
 	}
-	r.report.Faults = append(r.report.Faults, r.faults[:min(len(r.faults), MaxFaults)]...)
+	r.report.Faults = append([]Fault{}, r.faults[:min(len(r.faults), MaxFaults)]...)
 	r.listErased()
 	r.report.Entries = r.kinds.list()
 	r.report.Outcome = r.report.outcome()

@@ -108,37 +108,63 @@ func (r Row) stratum(by string) string {
 // Sample draws size verdicts by a seed; of a smaller population, all. The same log, seed, size and parting give the same
 // sample on every machine. With again, each drawn verdict and the appraisal that it follows from are recomputed.
 func (g *Reading) Sample(ctx context.Context, seed, size int64, by string, again bool) (Sample, error) {
-	switch {
-	case seed < 0 || seed > canon.MaxInt:
-		return Sample{}, fmt.Errorf("seed %d: want 0 to %d", seed, int64(canon.MaxInt))
-	case size < 1 || size > MaxSample:
-		return Sample{}, fmt.Errorf("sample of %d: want 1 to %d", size, MaxSample)
-	case by != ByNothing && !slices.Contains(Strata, by):
-		return Sample{}, fmt.Errorf("strata by %.40q: want one of %q", by, Strata)
+	p, err := newParting(seed, size, by)
+	if err != nil {
+		return Sample{}, err
 	}
-	i := g.integrity
-	s := Sample{
-		Type: SampleType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Scope: i.Scope, Method: SampleMethod,
-		Seed: seed, Wanted: size, By: by, Strata: []Stratum{}, Drawn: []Drawn{}, Faults: i.Faults,
-	}
-	members := map[string][]int64{} // indices of each stratum, in log order
 	for row, err := range g.Rows(ctx) {
 		if err != nil {
 			return Sample{}, err
 		}
-		name := row.stratum(by)
-		members[name] = append(members[name], row.Index)
-		s.Population++
+		p.add(row)
 	}
-	names := slices.Sorted(maps.Keys(members))
+	return g.draw(ctx, p, again)
+}
+
+// parting is a population on its way into strata, and what is to be drawn from it.
+type parting struct {
+	seed, size int64
+	by         string
+	members    map[string][]int64 // indices of each stratum
+	population int64
+}
+
+func newParting(seed, size int64, by string) (*parting, error) {
+	switch {
+	case seed < 0 || seed > canon.MaxInt:
+		return nil, fmt.Errorf("seed %d: want 0 to %d", seed, int64(canon.MaxInt))
+	case size < 1 || size > MaxSample:
+		return nil, fmt.Errorf("sample of %d: want 1 to %d", size, MaxSample)
+	case by != ByNothing && !slices.Contains(Strata, by):
+		return nil, fmt.Errorf("strata by %.40q: want one of %q", by, Strata)
+	}
+	return &parting{seed: seed, size: size, by: by, members: map[string][]int64{}}, nil
+}
+
+// add puts a row into its stratum. Rows may come in any order.
+func (p *parting) add(row Row) {
+	name := row.stratum(p.by)
+	p.members[name] = append(p.members[name], row.Index)
+	p.population++
+}
+
+// draw draws the sample of a population that was parted whole.
+func (g *Reading) draw(ctx context.Context, p *parting, again bool) (Sample, error) {
+	i := g.integrity
+	s := Sample{
+		Type: SampleType, Outcome: i.Outcome, Trust: i.Trust, Origin: i.Origin, Size: i.Size, Root: i.Root, Scope: i.Scope, Method: SampleMethod,
+		Seed: p.seed, Wanted: p.size, By: p.by, Population: p.population, Strata: []Stratum{}, Drawn: []Drawn{}, Faults: i.Faults,
+	}
+	names := slices.Sorted(maps.Keys(p.members))
 	sizes := make([]int64, len(names))
 	for i, name := range names {
-		sizes[i] = int64(len(members[name]))
+		slices.Sort(p.members[name]) // log order
+		sizes[i] = int64(len(p.members[name]))
 	}
-	for i, share := range shares(min(size, s.Population), sizes) {
+	for i, share := range shares(min(p.size, p.population), sizes) {
 		s.Strata = append(s.Strata, Stratum{names[i], sizes[i], share})
-		for _, d := range draw(seed, names[i], sizes[i], share) {
-			d.Row.Index = members[names[i]][d.Number]
+		for _, d := range draw(p.seed, names[i], sizes[i], share) {
+			d.Row.Index = p.members[names[i]][d.Number]
 			s.Drawn = append(s.Drawn, d)
 		}
 	}

@@ -329,6 +329,15 @@ func (r *replay) choose(ctx context.Context, ev *evidence, chosen map[int64]bool
 				if canon.Unmarshal(data, &e) != nil || e.Challenge == nil {
 					continue
 				}
+				told := e.Registry
+				for _, id := range e.Enrolled {
+					told = append(told, attest.Holder{Identity: id, Node: e.Challenge.Node})
+				}
+				for _, t := range told {
+					for _, at := range r.holders.entries(t) {
+						chosen[at] = true
+					}
+				}
 				for _, act := range e.Activations {
 					if digest, err := enrolmentOf(e.Challenge.Node, act); err == nil {
 						item(ledger.KindEnrolment, digest)
@@ -360,7 +369,7 @@ func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble
 		}
 	}
 	for _, size := range p.kept.sizes() {
-		if err := tar.Write(w, keptName(size), p.kept.notes[size]); err != nil {
+		if err := tar.Write(w, ledger.KeptName(size), p.kept.notes[size]); err != nil {
 			return err
 		}
 	}

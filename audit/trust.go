@@ -83,14 +83,15 @@ func (t Trust) Marshal() []byte {
 	return []byte(b.String())
 }
 
-// Told is a keyset and who told it.
+// Told is what somebody told of a log.
 type Told struct {
-	By     string // a URL, a file's name
-	Keyset ledger.Keyset
+	By      string // a URL, a file's name
+	Keyset  ledger.Keyset
+	Engines []canon.Digest // modules that the log has entries of, in any order
 }
 
-// TrustFrom makes a trust file of what at least two sources tell alike. It refuses sources that differ and names the
-// difference. That the sources do not tell one lie is for the caller: they should be run by different people and be
+// TrustFrom makes a trust file of what at least two sources tell alike: the keyset, and the engines. It refuses sources that
+// differ and names the difference. That the sources do not tell one lie is for the caller: they should be run by different people and be
 // reached on different ways.
 func TrustFrom(sources ...Told) (Trust, error) {
 	if len(sources) < 2 {
@@ -109,8 +110,24 @@ func TrustFrom(sources ...Told) (Trust, error) {
 		if d := differ(first.By, first.Keyset, s.By, s.Keyset); d != "" {
 			return Trust{}, fmt.Errorf("trust: sources differ: %s", d)
 		}
+		for _, pair := range [][2]Told{{first, s}, {s, first}} {
+			for _, e := range pair[0].Engines {
+				if !slices.Contains(pair[1].Engines, e) {
+					return Trust{}, fmt.Errorf("trust: sources differ: %s names the engine %s, %s does not", pair[0].By, e, pair[1].By)
+				}
+			}
+		}
 	}
-	return Trust{Type: TrustType, Keyset: first.Keyset}, nil
+	t := Trust{Type: TrustType, Keyset: first.Keyset}
+	t.Vouch(first.Engines...)
+	return t, nil
+}
+
+// Vouch adds engines, each once.
+func (t *Trust) Vouch(engines ...canon.Digest) {
+	if len(engines) > 0 {
+		t.Engines = slices.Compact(sorted(append(slices.Clone(t.Engines), engines...)))
+	}
 }
 
 // differ says in words where two keysets differ, or returns "".

@@ -2,10 +2,12 @@ package audit_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -43,11 +45,15 @@ func TestTrustFrom(t *testing.T) {
 	bad.Keys = honest.Keys[:1]
 	later := honest
 	later.Previous[0]++
+	one, two := canon.Sum([]byte("one")), canon.Sum([]byte("two"))
 	for _, row := range []struct {
 		name string
 		told []audit.Told
 		want string // empty: they agree
 	}{
+		{"the same engines", []audit.Told{{By: "a", Keyset: honest, Engines: []canon.Digest{one, two}}, {By: "b", Keyset: honest, Engines: []canon.Digest{two, one, two}}}, ""},
+		{"an engine that the second lacks", []audit.Told{{By: "a", Keyset: honest, Engines: []canon.Digest{one, two}}, {By: "b", Keyset: honest, Engines: []canon.Digest{one}}}, "sources differ: a names the engine " + two.String() + ", b does not"},
+		{"an engine that the first lacks", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: honest, Engines: []canon.Digest{one}}}, "sources differ: b names the engine " + one.String() + ", a does not"},
 		{"two agree", []audit.Told{{By: "a", Keyset: honest}, {By: "b", Keyset: honest}}, ""},
 		{"one alone", []audit.Told{{By: "a", Keyset: honest}}, "at least two sources"},
 		{"one twice", []audit.Told{{By: "a", Keyset: honest}, {By: "a", Keyset: honest}}, "a is named twice"},
@@ -61,6 +67,9 @@ func TestTrustFrom(t *testing.T) {
 			trust, err := audit.TrustFrom(row.told...)
 			switch {
 			case row.want == "":
+				if n := len(row.told[0].Engines); len(trust.Engines) != n || !slices.IsSortedFunc(trust.Engines, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) }) {
+					t.Errorf("engines %v, want %d in order", trust.Engines, n)
+				}
 				if err != nil || trust.Keyset.Origin != honest.Origin || len(trust.Keyset.Keys) != 3 {
 					t.Errorf("%v %+v", err, trust)
 				}

@@ -299,11 +299,20 @@ type Keysets struct {
 // Keys asks for the keysets of the server's log and checks that each is signed for by the one before it. Served by HTTP
 // they are the server's word: trust in one of them comes from outside.
 func (c *Client) Keys(ctx context.Context) (ledger.KeyHistory, error) {
-	var k Keysets
-	if err := c.get(ctx, "/v1/keys", &k); err != nil {
-		return ledger.KeyHistory{}, err
-	}
-	return ledger.ReadKeys(k.Keysets)
+	return c.Mirror().Keys(ctx)
+}
+
+// Engines is the answer to GET /v1/engines: the engines that the log has entries of, in its order. As the keys they are the
+// server's word, and whether their rules are good ones is another question.
+type Engines struct {
+	Engines []Engine `json:"engines"`
+}
+
+// Engine is a module by whose rules the server has decided.
+type Engine struct {
+	Module  canon.Digest `json:"module"`  // of its bytes
+	Version string       `json:"version"` // of the release, as the module says
+	Go      string       `json:"go"`      // version of Go that compiled it
 }
 
 func (c *Client) get(ctx context.Context, path string, answer any) error {

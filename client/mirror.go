@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -34,7 +35,7 @@ type CheckpointsAround struct {
 	After  string `json:"after,omitzero"`  // note of the smallest that does
 }
 
-// Around returns kept checkpoints; see [ledger.Keeper]. A mirror of files alone keeps none.
+// Around returns kept checkpoints; see [ledger.Keeper]. A server that does not answer this keeps none.
 func (m Mirror) Around(ctx context.Context, index int64) (before, after []byte, err error) {
 	var a CheckpointsAround
 	err = m.c.get(ctx, "/v1/checkpoints?around="+strconv.FormatInt(index, 10), &a)
@@ -48,6 +49,23 @@ func (m Mirror) Around(ctx context.Context, index int64) (before, after []byte, 
 		return []byte(s)
 	}
 	return note(a.Before), note(a.After), err
+}
+
+// Keys asks for the keysets of the log; see [Client.Keys].
+func (m Mirror) Keys(ctx context.Context) (ledger.KeyHistory, error) {
+	data, err := m.Said(ctx, SaidKeysets)
+	if err != nil {
+		return ledger.KeyHistory{}, err
+	}
+	return ReadKeysets(data)
+}
+
+// URL returns the address of the server.
+func (m Mirror) URL() string { return m.c.Origin() }
+
+// Said returns what the log says of itself under a name of [Said].
+func (m Mirror) Said(ctx context.Context, name string) ([]byte, error) {
+	return m.fetch(ctx, saidPaths[name], MaxAnswer)
 }
 
 // Tile returns the bytes of one tile.
@@ -85,14 +103,42 @@ func (c *Client) file(ctx context.Context, path string, limit int64) ([]byte, er
 	return data, err
 }
 
-// Files is a log as a server of plain files shows it, some mirror or other: checkpoint, tile/... and blob/DIGEST below a
-// folder. Like [Mirror] a ledger.Source.
+// What a log says of itself beside its checkpoint, by the name of the file in a folder of plain files.
+const (
+	SaidKeysets = "keysets" // Keysets, as GET /v1/keys gives them
+	SaidEngines = "engines" // Engines, as GET /v1/engines gives them
+)
+
+// Said lists these names.
+var Said = []string{SaidKeysets, SaidEngines}
+
+var saidPaths = map[string]string{SaidKeysets: "/v1/keys", SaidEngines: "/v1/engines"}
+
+// ReadKeysets reads what a log says of its keys, and checks that each keyset is signed for by the one before it.
+func ReadKeysets(data []byte) (ledger.KeyHistory, error) {
+	var k Keysets
+	if err := decode(data, &k); err != nil {
+		return ledger.KeyHistory{}, err
+	}
+	return ledger.ReadKeys(k.Keysets)
+}
+
+// ReadEngines reads what a log says of its engines.
+func ReadEngines(data []byte) ([]Engine, error) {
+	var e Engines
+	err := decode(data, &e)
+	return e.Engines, err
+}
+
+// Files is a log as a server of plain files shows it, some mirror or other: checkpoint, tile/..., blob/DIGEST, kept
+// checkpoints, and what the log says of itself, below a folder. Like [Mirror] a ledger.Keeper.
 type Files struct {
 	c    *Client
 	path string // of the folder, ends with a slash
+	kept *keptSizes
 }
 
-var _ ledger.Source = Files{}
+var _ ledger.Keeper = Files{}
 
 // NewFiles returns the log below the URL of a folder; c.URL may have a path. It dials nothing.
 func NewFiles(c Config) (Files, error) {
@@ -104,7 +150,7 @@ func NewFiles(c Config) (Files, error) {
 	u.Path, u.RawPath = "", ""
 	c.URL = u.String()
 	files, err := New(c)
-	return Files{files, folder}, err
+	return Files{files, folder, &keptSizes{pages: map[int64][]int64{}}}, err
 }
 
 // Checkpoint returns the newest checkpoint note.
@@ -134,4 +180,97 @@ func (f Files) Blob(ctx context.Context, digest canon.Digest) ([]byte, error) {
 		return nil, fmt.Errorf("blob %s: the mirror sent other bytes", digest)
 	}
 	return data, err
+}
+
+// URL returns the address of the folder.
+func (f Files) URL() string { return f.c.Origin() + f.path }
+
+// Said returns what the log says of itself under a name of [Said]. A mirror need not have it: [fs.ErrNotExist].
+func (f Files) Said(ctx context.Context, name string) ([]byte, error) {
+	return f.c.file(ctx, f.path+name, MaxAnswer)
+}
+
+// Kept returns the kept checkpoint of a size. A mirror keeps those that bear cosignatures, and not all mirrors do:
+// [fs.ErrNotExist].
+func (f Files) Kept(ctx context.Context, size int64) ([]byte, error) {
+	return f.c.file(ctx, f.path+ledger.KeptName(size), ledger.MaxCheckpoint)
+}
+
+// Around returns kept checkpoints; see [ledger.Keeper]. Which there are is asked once.
+func (f Files) Around(ctx context.Context, index int64) (before, after []byte, err error) {
+	end, err := f.kept.end(func() (int64, error) {
+		note, err := f.Checkpoint(ctx)
+		if err != nil {
+			return 0, err
+		}
+		c, err := ledger.ReadCheckpoint(note)
+		return c.Size, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	here := index / ledger.SizesPerPage
+	for page := here; page >= 0 && before == nil; page-- {
+		sizes, err := f.sizes(ctx, page)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i, _ := ledger.AroundSizes(sizes, index); i >= 0 {
+			if before, err = f.Kept(ctx, sizes[i]); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for page := here; page <= end/ledger.SizesPerPage && after == nil; page++ {
+		sizes, err := f.sizes(ctx, page)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, i := ledger.AroundSizes(sizes, index); i < len(sizes) {
+			if after, err = f.Kept(ctx, sizes[i]); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return before, after, nil
+}
+
+// sizes returns the sizes of a page of which checkpoints are kept.
+func (f Files) sizes(ctx context.Context, page int64) ([]int64, error) {
+	return f.kept.page(page, func() ([]int64, error) {
+		data, err := f.c.file(ctx, f.path+ledger.SizesPage(page), ledger.MaxSizes)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return ledger.ParseSizes(data, page)
+	})
+}
+
+// keptSizes is what was read of which checkpoints are kept. Its methods may be called concurrently.
+type keptSizes struct {
+	mu    sync.Mutex
+	size  int64 // of the log when it was asked first; zero: not yet
+	pages map[int64][]int64
+}
+
+func (k *keptSizes) end(ask func() (int64, error)) (size int64, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.size == 0 {
+		k.size, err = ask()
+	}
+	return k.size, err
+}
+
+func (k *keptSizes) page(page int64, ask func() ([]int64, error)) ([]int64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if sizes, ok := k.pages[page]; ok {
+		return sizes, nil
+	}
+	sizes, err := ask()
+	if err == nil {
+		k.pages[page] = sizes
+	}
+	return sizes, err
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -19,15 +17,17 @@ import (
 )
 
 // Pull copies a log, with the blobs that the caller may read, into a folder of the layout that tlog-tiles has: checkpoint,
-// tile/..., blob/DIGEST, and checkpoints/SIZE, the earlier ones that bear cosignatures. What the folder has is not fetched
-// again, so that a pull that was cut off goes on, and a later one takes what is new. The checkpoint is written last: the
-// folder is at each moment an earlier pull, or none.
+// tile/..., blob/DIGEST, checkpoints/SIZE, the earlier ones that bear cosignatures, and what the log says of itself. A
+// server of plain files over the folder is a mirror ([Files]). What the folder has is not fetched again, so that a pull that
+// was cut off goes on, and a later one takes what is new. The checkpoint is written last: the folder is at each moment an
+// earlier pull, or none.
 type Pull struct {
 	From ledger.Source
-	Dir  string        // is made if need be
-	Have ledger.Source // reads Dir
-	Last []byte        // newest checkpoint note that was believed; nil: none but the folder's, if it has one
-	Logs []string      // verifier keys of the log, of which one is enough
+	Dir  string            // is made if need be
+	Have ledger.Source     // reads Dir
+	Last []byte            // newest checkpoint note that was believed; nil: none but the folder's, if it has one
+	Logs []string          // verifier keys of the log, of which one is enough
+	Said map[string][]byte // what the log says of itself, by the names of [Said]; the folder gets it as well
 	// Names returns the blobs that an entry's body names beside itself; src has the body.
 	Names    func(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Digest, error)
 	Progress func(stage string, done, total int64) // may be nil. Stages are "tiles" and "entries"
@@ -99,7 +99,7 @@ func (p Pull) Run(ctx context.Context) (Pulled, error) {
 	if err := w.note(); err != nil {
 		return out, fmt.Errorf("pull: %w", err)
 	}
-	if err := w.keep(next); err != nil {
+	if err := errors.Join(w.keep(next), w.listKept(), w.writeSaid()); err != nil {
 		return out, err
 	}
 	return out, write(filepath.Join(p.Dir, "checkpoint"), next)
@@ -282,15 +282,44 @@ func (w *pulling) around(ctx context.Context, index int64) error {
 // keep keeps a checkpoint beside the newest one, if it bears more than the log's own signature, and so a time.
 func (w *pulling) keep(note []byte) error {
 	c, err := ledger.ReadCheckpoint(note)
-	_, signatures, _ := bytes.Cut(note, []byte("\n\n"))
-	if err != nil || bytes.Count(signatures, []byte("\n")) < 2 {
+	if err != nil || !ledger.HasCosignature(note) {
 		return nil
 	}
-	name := w.path("checkpoints/" + strconv.FormatInt(c.Size, 10))
+	name := w.path(ledger.KeptName(c.Size))
 	if _, err := os.Stat(name); err == nil {
 		return nil
 	}
 	return write(name, note)
+}
+
+// listKept writes down which checkpoints the folder keeps, for readers who cannot list it.
+func (w *pulling) listKept() error {
+	entries, err := os.ReadDir(w.path(strings.TrimSuffix(ledger.KeptPrefix, "/")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	pages := map[int64][]int64{}
+	for _, e := range entries {
+		if size, ok := ledger.ParseKeptName(ledger.KeptPrefix + e.Name()); ok {
+			pages[size/ledger.SizesPerPage] = append(pages[size/ledger.SizesPerPage], size)
+		}
+	}
+	for page, sizes := range pages {
+		slices.Sort(sizes)
+		if err := write(w.path(ledger.SizesPage(page)), ledger.FormatSizes(sizes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *pulling) writeSaid() error {
+	for name, data := range w.Said {
+		if err := write(w.path(name), data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // blob fetches a blob that the folder lacks. That a source does not give it is noted, and no error.

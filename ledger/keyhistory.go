@@ -172,11 +172,18 @@ func (h KeyHistory) Keys() []Key { return slices.Clone(h.keys) }
 // Of returns the keys of one use.
 func (h KeyHistory) Of(use string) []Key { return ofUse(h.keys, use) }
 
+// LogVKeys returns the verifier keys of all log keys that the log has had, in the order of their coming. One that has ended
+// speaks for the log no more; it still names it.
+func (h KeyHistory) LogVKeys() []string { return vkeys(h.Current().Origin, h.Of(UseLog)) }
+
 // Has reports whether a keyset is one of the history.
 func (h KeyHistory) Has(k Keyset) bool {
 	d, err := k.Digest()
-	return err == nil && slices.Contains(h.digests, d)
+	return err == nil && h.HasDigest(d)
 }
+
+// HasDigest reports whether the keyset with a digest is one of the history.
+func (h KeyHistory) HasDigest(d canon.Digest) bool { return slices.Contains(h.digests, d) }
 
 // Find returns a key of the history by its SubjectPublicKeyInfo.
 func (h KeyHistory) Find(spki []byte) (Key, bool) {

@@ -20,6 +20,8 @@ const (
 	MaxErasure     = 1 << 20  // bytes of an erasure document
 	MaxErased      = 4096     // digests and nodes of one erasure document
 	MaxReason      = 1 << 10  // bytes of its reason
+	MaxSizes       = 2 << 20  // bytes of a list of kept checkpoints
+	SizesPerPage   = 1 << 16  // sizes that one such list is of
 
 	ClockSlack = 60 // seconds between two honest clocks
 

@@ -193,6 +193,8 @@ func (s *Server) publicOperations(api huma.API) {
 		})
 	register(s, api, operation(http.MethodGet, "/v1/keys", "keys", "Ask for the public keys: the log's keysets, the first one first", http.StatusOK, 0),
 		func(ctx context.Context, _ *empty) (*answer[client.Keysets], error) { return answered(s.keysets(ctx)) })
+	register(s, api, operation(http.MethodGet, "/v1/engines", "engines", "Ask for the engines that the log has entries of", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.Engines], error) { return answered(s.engines(ctx)) })
 	register(s, api, operation(http.MethodGet, "/v1/checkpoints", "checkpoints", "Ask for the kept checkpoints on both sides of an entry", http.StatusOK, 0),
 		func(ctx context.Context, in *aroundInput) (*answer[client.CheckpointsAround], error) {
 			before, after, err := source{s.store}.Around(ctx, in.Around)

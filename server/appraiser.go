@@ -200,6 +200,9 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 		return j, err
 	}
 	c.Expect.Challenge = &t.challenge
+	if c.Expect.Cosigned, err = s.cosigned(ctx, t.challenge.Checkpoint, now); err != nil {
+		return j, err
+	}
 	enrolled, err := s.devices(ctx, `node = $1`, t.node)
 	if err != nil {
 		return j, err

@@ -3,6 +3,8 @@ package server_test
 import (
 	"bytes"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,4 +85,39 @@ func TestTimeIsBracketed(t *testing.T) {
 			t.Errorf("after a stall: %s", r.Text())
 		}
 	})
+}
+
+// TestEvidenceAgeByWitnesses: a server whose clock runs ahead of its witnesses' dates its challenges later, and takes no
+// evidence for younger than the newest checkpoint that they cosigned.
+func TestEvidenceAgeByWitnesses(t *testing.T) {
+	w := newWitnessed(t, "", 2, 3)
+	w.advance()
+	n := w.join("one")
+	n.lab = w.lab
+	w.advance()
+	if d, _ := n.prove(); d.Outcome != client.Accept {
+		t.Fatalf("%+v", d)
+	}
+	cosigned, err := w.published()
+	must(t, err)
+	const ahead = 25 * time.Hour // more than the policy allows
+	w.clock.advance(ahead)
+	for _, s := range w.who {
+		s.ahead.Store(-int64(ahead / time.Second))
+	}
+	ch := n.challenge()
+	if issued := ch.Challenge.Issued; issued-cosigned.From < canon.Time(ahead/time.Second) {
+		t.Fatalf("issued at %s, cosigned at %s", issued, cosigned.From)
+	}
+	sub := n.submit(n.evidence(ch))
+	w.server.Advance(t.Context()) // no quorum: the clocks are too far apart
+	d := n.decision(sub.Evidence)
+	if d.Outcome != client.Reject {
+		t.Errorf("%+v, want a reject", d)
+	}
+	if !slices.ContainsFunc(d.Reasons, func(r client.Reason) bool {
+		return r.Claim == "sevsnp.freshness" && strings.Contains(r.Observed, "old, from "+cosigned.From.String())
+	}) {
+		t.Errorf("%+v, want that the evidence is old, from %s", d.Reasons, cosigned.From)
+	}
 }

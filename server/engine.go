@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/engine"
@@ -32,7 +35,7 @@ func (s *Server) openEngine(ctx context.Context) error {
 	if s.settings.Engine == "" {
 		return nil
 	}
-	data, err := inputs.File(s.settings.Engine, module.MaxModule)
+	data, err := files.Bounded(s.settings.Engine, module.MaxModule)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
@@ -102,6 +105,60 @@ func (s *Server) tryEngine(ctx context.Context, r *module.Runner, digest canon.D
 	}
 	if !bytes.Equal(got, want) || !bytes.Equal(decided, verdict) {
 		return errors.New("judges otherwise than this server")
+	}
+	return nil
+}
+
+// engines returns the engines that the log has entries of, in its order.
+func (s *Server) engines(ctx context.Context) (client.Engines, error) {
+	s.logged.mu.Lock()
+	defer s.logged.mu.Unlock()
+	err := s.store.enginesAfter(ctx, &s.logged)
+	return client.Engines{Engines: append([]client.Engine{}, s.logged.engines...)}, err
+}
+
+// loggedEngines is what the log said of its engines up to one place of the server's stream.
+type loggedEngines struct {
+	mu      sync.Mutex
+	engines []client.Engine
+	next    int64 // sequence from which on the server's stream was not looked at
+}
+
+// enginesAfter reads on.
+func (s *Store) enginesAfter(ctx context.Context, known *loggedEngines) error {
+	rows, err := s.db.Reader().QueryContext(ctx, `SELECT sequence, body FROM entry WHERE stream = $1 AND sequence >= $2 AND kind = $3 ORDER BY sequence`,
+		ledger.StreamServer, known.next, ledger.KindEngine)
+	if err != nil {
+		return fmt.Errorf("read engines: %w", err)
+	}
+	defer rows.Close()
+	type place struct {
+		sequence int64
+		body     canon.Digest
+	}
+	var found []place
+	for rows.Next() {
+		var p place
+		var body []byte
+		if err := rows.Scan(&p.sequence, &body); err != nil {
+			return fmt.Errorf("read engines: %w", err)
+		}
+		p.body = canon.Digest(body)
+		found = append(found, p)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return fmt.Errorf("read engines: %w", err)
+	}
+	for _, p := range found {
+		data, err := s.Blob(ctx, p.body)
+		if err != nil {
+			return err
+		}
+		e, err := ledger.ParseEngine(data)
+		if err != nil {
+			return fmt.Errorf("damaged database: engine %s: %w", p.body, err)
+		}
+		known.engines, known.next = append(known.engines, client.Engine{Module: e.Module, Version: e.Version, Go: e.Go}), p.sequence+1
 	}
 	return nil
 }

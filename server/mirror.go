@@ -8,14 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
 // Mirror is a folder with the public part of a log as static files, for a web server or a CDN: `checkpoint` and `tile/…`
-// as C2SP tlog-tiles has them, and nothing else, so no entry and no blob.
+// as C2SP tlog-tiles has them; `checkpoints/SIZE`, of each size the first one that bears cosignatures, and the lists of
+// them in `checkpoints/sizes/`; `keysets` and `engines`, what the log says of itself. Nothing else, so no entry and no blob.
 //
 // A checkpoint is put in place by one rename, after every tile of its tree is on the disk: whoever reads the checkpoint
 // first finds the tiles. Narrower forms of a tile go once the complete one is there, which readers then ask for instead
@@ -66,8 +69,9 @@ func (m *Mirror) Close() error { return m.folder.Close() }
 
 // Update brings the folder to the newest checkpoint of a log, and reports whether there was anything new. A folder whose
 // checkpoint the log does not continue is left as it is: it shows another log, or one that has lost what it had
-// published. No signature is checked: both are the operator's own.
-func (m *Mirror) Update(ctx context.Context, src ledger.Source) (bool, error) {
+// published. said is what the log says of itself, by the names of [client.Said]. No signature is checked: all is the
+// operator's own.
+func (m *Mirror) Update(ctx context.Context, src ledger.Source, said map[string][]byte) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("mirror: %w", err) }
 	signed, err := src.Checkpoint(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +91,7 @@ func (m *Mirror) Update(ctx context.Context, src ledger.Source) (bool, error) {
 	case err != nil:
 		return fail(err)
 	case bytes.Equal(shown, signed):
-		return false, nil
+		return false, m.writeSaid(said)
 	default:
 		if last, err = ledger.ReadCheckpoint(shown); err == nil && last.Origin != c.Origin {
 			err = fmt.Errorf("that of %q, and not of %q", last.Origin, c.Origin)
@@ -99,7 +103,14 @@ func (m *Mirror) Update(ctx context.Context, src ledger.Source) (bool, error) {
 			return fail(fmt.Errorf("the log of size %d does not continue that of size %d which %s shows: %w", c.Size, last.Size, m.dir, err))
 		}
 	}
+	// The keys first: whoever reads a checkpoint finds those that signed it.
+	if err := m.writeSaid(said); err != nil {
+		return fail(err)
+	}
 	if err := m.writeTiles(ctx, src, last.Size, c.Size); err != nil {
+		return fail(err)
+	}
+	if err := m.keep(ctx, src, last.Size, c.Size); err != nil {
 		return fail(err)
 	}
 	if err := m.write(mirrorCheckpoint, signed); err != nil {
@@ -179,4 +190,77 @@ func (m *Mirror) write(name string, data []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// writeSaid brings what the log says of itself up to date.
+func (m *Mirror) writeSaid(said map[string][]byte) error {
+	for name, data := range said {
+		shown, err := files.Bounded(filepath.Join(m.dir, name), client.MaxAnswer)
+		if err == nil && bytes.Equal(shown, data) {
+			continue
+		}
+		if err := m.write(name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep writes the kept checkpoints of a log that has grown from one size to another, and lists them. A folder that keeps
+// none yet gets them from the beginning.
+func (m *Mirror) keep(ctx context.Context, src ledger.Source, from, to int64) error {
+	keeper, ok := src.(ledger.Keeper)
+	if !ok {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(m.dir, ledger.KeptPrefix)); errors.Is(err, fs.ErrNotExist) {
+		from = 0
+	}
+	if err := os.MkdirAll(filepath.Join(m.dir, ledger.KeptPrefix), 0o755); err != nil {
+		return err
+	}
+	pages := map[int64][]int64{} // sizes that are new
+	// That of size `from` is the one that is shown: it was cosigned then or since.
+	for index := max(0, from-1); index < to; {
+		_, after, err := keeper.Around(ctx, index)
+		if err != nil || after == nil {
+			return errors.Join(err, m.list(pages))
+		}
+		c, err := ledger.ReadCheckpoint(after)
+		if err != nil {
+			return err
+		}
+		index = c.Size
+		if c.Size > to || !ledger.HasCosignature(after) {
+			continue
+		}
+		if err := m.write(ledger.KeptName(c.Size), after); err != nil {
+			return err
+		}
+		pages[c.Size/ledger.SizesPerPage] = append(pages[c.Size/ledger.SizesPerPage], c.Size)
+	}
+	return m.list(pages)
+}
+
+// list adds sizes to the lists of kept checkpoints.
+func (m *Mirror) list(pages map[int64][]int64) error {
+	for page, sizes := range pages {
+		listed, err := files.Bounded(filepath.Join(m.dir, ledger.SizesPage(page)), ledger.MaxSizes)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		old, err := ledger.ParseSizes(listed, page)
+		if err != nil {
+			return err
+		}
+		sizes = append(sizes, old...)
+		slices.Sort(sizes)
+		if err := m.write(ledger.SizesPage(page), ledger.FormatSizes(slices.Compact(sizes))); err != nil {
+			return err
+		}
+	}
+	if len(pages) == 0 {
+		return nil
+	}
+	return errors.Join(files.SyncFolder(filepath.Join(m.dir, ledger.KeptPrefix)), files.SyncFolder(filepath.Join(m.dir, ledger.KeptPrefix, "sizes")))
 }

@@ -3,8 +3,12 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +20,7 @@ import (
 	"github.com/transparency-dev/tessera/client"
 
 	"github.com/assay-network/assay/audit"
+	assay "github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
 	"github.com/assay-network/assay/ledger"
@@ -32,7 +37,7 @@ func openMirror(t *testing.T, dir string) *server.Mirror {
 
 func update(t *testing.T, m *server.Mirror, s *server.Store, want bool) {
 	t.Helper()
-	if done, err := m.Update(t.Context(), s.Source()); err != nil || done != want {
+	if done, err := m.Update(t.Context(), s.Source(), nil); err != nil || done != want {
 		t.Fatalf("updated %v, want %v (%v)", done, want, err)
 	}
 }
@@ -198,7 +203,7 @@ func TestMirrorRefuses(t *testing.T) {
 			}
 			before, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
 			must(t, err)
-			_, err = m.Update(t.Context(), next.Source())
+			_, err = m.Update(t.Context(), next.Source(), nil)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}
@@ -306,5 +311,88 @@ func TestServersMirror(t *testing.T) {
 	must(t, err)
 	if shown, err := os.ReadFile(filepath.Join(dir, "checkpoint")); err != nil || !bytes.Equal(shown, served) || bytes.Equal(shown, before) {
 		t.Errorf("the mirror shows %q, the server %q (%v)", shown, served, err)
+	}
+}
+
+// TestMirrorSays: beside the tiles a mirror shows what a reader needs who has nothing else: the keysets, the engines, and
+// the checkpoints that witnesses cosigned, so that a checkpoint which a challenge named is found again.
+func TestMirrorSays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mirror")
+	w := newWitnessedBy(t, "", 2, 3, func(s *server.Settings) { s.Mirror = dir })
+	web := httptest.NewServer(http.StripPrefix("/log/", http.FileServer(http.Dir(dir))))
+	defer web.Close()
+	files := func() assay.Files {
+		t.Helper()
+		f, err := assay.NewFiles(assay.Config{URL: web.URL + "/log/"})
+		must(t, err)
+		return f
+	}
+	old := w.server.Keyset()
+	n := w.join("one")
+	w.advance()
+	asked, err := n.client().Challenge(t.Context(), nil)
+	must(t, err)
+	for i := range 3 {
+		w.clock.advance(time.Minute)
+		w.join(fmt.Sprint("more ", i))
+		w.advance()
+	}
+	named, err := ledger.ReadCheckpoint([]byte(asked.Checkpoint))
+	must(t, err)
+	kept, err := files().Kept(t.Context(), named.Size)
+	if err != nil || canon.Sum(kept) != asked.Challenge.Checkpoint {
+		t.Errorf("the checkpoint of size %d that the challenge named: %v\n%s\nwant\n%s", named.Size, err, kept, asked.Checkpoint)
+	}
+	newest, err := files().Checkpoint(t.Context())
+	must(t, err)
+	end, err := ledger.ReadCheckpoint(newest)
+	must(t, err)
+	for index := range end.Size + 1 {
+		before, after, err := files().Around(t.Context(), index)
+		must(t, err)
+		wantBefore, wantAfter, err := w.server.Source().(ledger.Keeper).Around(t.Context(), index)
+		must(t, err)
+		if !bytes.Equal(before, wantBefore) || !bytes.Equal(after, wantAfter) {
+			t.Errorf("around %d:\n%s\n%s\nwant\n%s\n%s", index, before, after, wantBefore, wantAfter)
+		}
+	}
+	if _, err := files().Kept(t.Context(), end.Size+1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a checkpoint that never was: %v", err)
+	}
+
+	// After a change of keys, who knows the old ones finds the new.
+	w.settings.Renew = []string{ledger.UseLog}
+	w.restart()
+	w.advance()
+	data, err := files().Said(t.Context(), assay.SaidKeysets)
+	must(t, err)
+	keys, err := assay.ReadKeysets(data)
+	if err != nil || !keys.Has(old) || !keys.Has(w.server.Keyset()) || len(keys.Of(ledger.UseLog)) != 2 {
+		t.Errorf("keysets of the mirror: %v, %d log keys", err, len(keys.Of(ledger.UseLog)))
+	}
+	if data, err = files().Said(t.Context(), assay.SaidEngines); err != nil || string(data) != `{"engines":[]}` {
+		t.Errorf("engines of the mirror: %v %s", err, data)
+	}
+	// A folder of before kept checkpoints gets them all.
+	must(t, os.RemoveAll(filepath.Join(dir, "checkpoints")))
+	w.clock.advance(time.Minute)
+	w.join("last")
+	w.advance()
+	if again, err := files().Kept(t.Context(), named.Size); err != nil || !bytes.Equal(again, kept) {
+		t.Errorf("the checkpoint of size %d, kept later: %v", named.Size, err)
+	}
+}
+
+// TestMirrorWithoutWitnesses: a checkpoint without cosignatures has no time, and is not kept.
+func TestMirrorWithoutWitnesses(t *testing.T) {
+	dir := t.TempDir()
+	l := newLab(t, "", func(s *server.Settings) { s.Mirror = dir })
+	l.join("one")
+	l.advance()
+	if left, err := filepath.Glob(filepath.Join(dir, "checkpoints", "*")); err != nil || len(left) > 0 {
+		t.Errorf("kept: %v %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "keysets")); err != nil {
+		t.Error(err)
 	}
 }

@@ -42,6 +42,12 @@ type witnessed struct {
 // nothing is published.
 func newWitnessed(t *testing.T, database string, k, n int) *witnessed {
 	t.Helper()
+	return newWitnessedBy(t, database, k, n, func(*server.Settings) {})
+}
+
+// newWitnessedBy starts one with other settings.
+func newWitnessedBy(t *testing.T, database string, k, n int, change func(*server.Settings)) *witnessed {
+	t.Helper()
 	w := &witnessed{}
 	dir := t.TempDir()
 	policy := ""
@@ -75,7 +81,7 @@ func newWitnessed(t *testing.T, database string, k, n int) *witnessed {
 	for _, s := range w.who {
 		s.down.Store(true)
 	}
-	w.lab = newLab(t, database, func(s *server.Settings) { s.Witnesses = file })
+	w.lab = newLab(t, database, func(s *server.Settings) { s.Witnesses = file }, change)
 	for i, s := range w.who {
 		text := fmt.Sprintf("type: assay/witness/v1\nname: witness.example/%d\nlogs: [%q]\n", i, w.logKey())
 		must(t, os.WriteFile(filepath.Join(s.data, "witness.yaml"), []byte(text), 0o600))
@@ -439,4 +445,51 @@ func TestWitnessSettings(t *testing.T) {
 // logKey returns the verifier key of the log's newest key.
 func (w *witnessed) logKey() string {
 	return w.server.Keyset().LogVKeys(canon.At(w.clock.Now()))[0]
+}
+
+// TestWitnessPolicyAfterRotation: a policy names the log by a key; after a change of log keys it is still this log's, and
+// its witnesses, who were told of the new key, go on.
+func TestWitnessPolicyAfterRotation(t *testing.T) {
+	w := newWitnessed(t, "", 2, 3)
+	old := w.logKey()
+	text, err := os.ReadFile(w.settings.Witnesses)
+	must(t, err)
+	must(t, os.WriteFile(w.settings.Witnesses, append([]byte("log "+old+"\n"), text...), 0o600))
+	w.restart()
+	w.join("one")
+	w.advance()
+	published, err := w.published()
+	must(t, err)
+	w.settings.Renew = []string{ledger.UseLog + ":now"}
+	w.restart()
+	w.settings.Renew = nil
+	w.clock.advance(time.Minute)
+	w.restart() // the old key has ended
+	if w.logKey() == old {
+		t.Fatal("the log key is the old one")
+	}
+	for i, s := range w.who {
+		must(t, s.witness.Close())
+		text := fmt.Sprintf("type: assay/witness/v1\nname: witness.example/%d\nlogs: [%q, %q]\n", i, old, w.logKey())
+		must(t, os.WriteFile(filepath.Join(s.data, "witness.yaml"), []byte(text), 0o600))
+		s.witness = openWitness(t, s.data, w.clock.Now)
+	}
+	w.join("two")
+	w.advance()
+	data, err := w.client("").Mirror().Checkpoint(t.Context())
+	must(t, err)
+	p, err := ledger.ParseWitnessPolicy(text)
+	must(t, err)
+	if c, err := p.Open(data, []string{w.logKey()}, ledger.Period{Until: canon.At(w.clock.Now())}); err != nil || c.Size <= published.Size {
+		t.Errorf("size %d: %v", c.Size, err)
+	}
+	// A policy of another log is none of this one's.
+	_, key, err := ledger.ParseLogVKey(old)
+	must(t, err)
+	stranger, err := ledger.LogVKey("other.test/log", key)
+	must(t, err)
+	must(t, os.WriteFile(w.settings.Witnesses, append([]byte("log "+stranger+"\n"), text...), 0o600))
+	w.http.Close()
+	must(t, w.server.Close())
+	wantErr(t, w.opened(), "witness policy: not for the log with the key")
 }

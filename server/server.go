@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
@@ -69,7 +70,8 @@ type Server struct {
 	memory   *attest.Memory
 	handler  http.Handler
 	metrics  *metrics
-	engine   *engineModule       // nil: results name none
+	engine   *engineModule // nil: results name none
+	logged   loggedEngines
 	fetcher  *collateral.Fetcher // nil: nothing is fetched
 	heads    headsCache
 	headsAt  atomic.Int64 // when this process last saw that no heads entry is overdue
@@ -349,7 +351,21 @@ func (s *Server) updateMirror(ctx context.Context) error {
 	if s.mirror == nil {
 		return nil
 	}
-	_, err := s.mirror.Update(ctx, s.Source())
+	keysets, err := s.keysets(ctx)
+	if err != nil {
+		return err
+	}
+	engines, err := s.engines(ctx)
+	if err != nil {
+		return err
+	}
+	said := map[string][]byte{}
+	for name, answer := range map[string]any{client.SaidKeysets: keysets, client.SaidEngines: engines} {
+		if said[name], err = canon.Marshal(answer); err != nil {
+			return err
+		}
+	}
+	_, err = s.mirror.Update(ctx, s.Source(), said)
 	return err
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// openWitnesses takes the witness policy of the settings, now that the log's keys are known.
+// openWitnesses takes the witness policy of the settings, now that the log's keys are known. A policy that names a key
+// which the log has had is for this log.
 func (s *Server) openWitnesses() (err error) {
 	if s.given.witnesses == nil {
 		return nil
@@ -23,8 +24,25 @@ func (s *Server) openWitnesses() (err error) {
 			}
 		}
 	}
-	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.Keyset().LogVKeys(s.time()), s.now, operator...)
+	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.keys.Load().history.LogVKeys(), s.now, operator...)
 	return err
+}
+
+// cosigned returns since when anybody can have had a checkpoint, by the clocks of a quorum of witnesses. Zero: none of the
+// witnesses of now cosigned it, or nobody asks for any.
+func (s *Server) cosigned(ctx context.Context, checkpoint canon.Digest, now canon.Time) (canon.Time, error) {
+	if s.given.witnesses == nil || checkpoint.IsZero() {
+		return 0, nil
+	}
+	note, err := s.store.Blob(ctx, checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	c, err := s.given.witnesses.ReadCosigned(note, ledger.Period{Until: now + ledger.ClockSlack})
+	if lacksQuorum(err) {
+		return 0, nil
+	}
+	return c.From, err
 }
 
 // lacksQuorum reports whether publishing failed for lack of witnesses: then nothing is published, nothing is lost, and

@@ -45,7 +45,7 @@ func crashChild() int {
 		if err != nil {
 			return fail(err)
 		}
-		mirror = func() error { _, err := m.Update(ctx, s.Source()); return err }
+		mirror = func() error { _, err := m.Update(ctx, s.Source(), nil); return err }
 	}
 	for i := 0; ; i++ {
 		var acknowledged []canon.Digest

@@ -25,12 +25,17 @@ func sealed(b *attest.Bundle, challenge canon.Digest) []byte {
 	return d[:]
 }
 
-// expected returns N as the appraiser knows it: from the challenge that it issued, or as a bare nonce.
-func expected(e attest.Expect) (n []byte, issued canon.Time, ok bool) {
+// expected returns N as the appraiser knows it: from the challenge that it issued, or as a bare nonce. from is the time that
+// the evidence's age counts from: the appraiser's own, when it issued the challenge, or that at which witnesses cosigned the
+// checkpoint in it, if that is earlier. So an appraiser whose clock is wrong takes no evidence for younger than it can be.
+func expected(e attest.Expect) (n []byte, from canon.Time, ok bool) {
 	switch {
 	case e.Challenge != nil:
-		d := e.Challenge.Digest()
-		return d[:], e.Challenge.Issued, true
+		d, from := e.Challenge.Digest(), e.Challenge.Issued
+		if e.Cosigned != 0 {
+			from = min(from, e.Cosigned)
+		}
+		return d[:], from, true
 	case e.Nonce != nil:
 		return e.Nonce, 0, true
 	}
@@ -59,11 +64,11 @@ func (r *run) asked(c component) attest.Asked {
 	if raw != nil {
 		return attest.Asked{ReportData: raw, Value: hex.EncodeToString(raw), Why: fmt.Sprintf("it does not hold the expected %x", []byte(raw))}
 	}
-	n, issued, ok := expected(e)
+	n, from, ok := expected(e)
 	if b == nil || !ok || c.Class == attest.ClassCPU && c.Label != b.Seal && !onAzure(c) { // a second CPU TEE is binding.seal's matter
 		return attest.Asked{}
 	}
-	asked := attest.Asked{Value: hex.EncodeToString(n), Basis: []string{"binding.challenge@" + subjectNode}, From: issued,
+	asked := attest.Asked{Value: hex.EncodeToString(n), Basis: []string{"binding.challenge@" + subjectNode}, From: from,
 		Why: fmt.Sprintf("it does not cover the challenge %x with these keys and components", n)}
 	var challenge canon.Digest
 	copy(challenge[:], n) // of another length it equals no bundle's: binding.challenge says so
@@ -94,12 +99,12 @@ func (r *run) judgeChallenge() {
 		}
 		return
 	}
-	n, issued, ok := expected(r.c.Expect)
+	n, from, ok := expected(r.c.Expect)
 	switch {
 	case !ok:
 		r.set.Unknown("binding.challenge", subjectNode, claim.Because(claim.NoExpectation, "the appraiser was not told which challenge it issued"))
 	case bytes.Equal(n, b.Challenge[:]):
-		r.set.Add(claim.Claim{ID: "binding.challenge", Subject: subjectNode, Status: claim.Affirmed, Value: hex.EncodeToString(n), From: issued})
+		r.set.Add(claim.Claim{ID: "binding.challenge", Subject: subjectNode, Status: claim.Affirmed, Value: hex.EncodeToString(n), From: from})
 	default:
 		r.set.Contradict("binding.challenge", subjectNode, b.Challenge.String(), claim.Because(claim.Mismatch, "the bundle answers challenge %s, the appraiser issued %x", b.Challenge, n))
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 // Rules is the revision of this room's judgement. A change that alters any result must raise it.
-const Rules = 2
+const Rules = 3
 
 // AppraisalType is the type of the appraisal document.
 const AppraisalType = "assay/appraisal/v1"

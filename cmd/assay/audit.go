@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/audit"
-	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/server"
 	"github.com/assay-network/assay/verifier/module"
 )
@@ -190,7 +187,7 @@ One outside, or a bracket of more than 6 minutes that no stall explains, is a fa
 	fl.StringVar(&r.asOf, "as-of", "", "judge everything once more as of this instant: `TIME|now`")
 	fl.StringVar(&r.known, "known", "", "with the collateral of the log until an instant, or with more from a store or a set: `TIME|now|FOLDER|FILE`")
 	fl.StringVar(&r.span, "range", "", "recompute only verdicts on the evidence of entries `FROM:TO`; all else is checked as ever")
-	fl.StringVar(&r.key, "key", "", "sign the report with the auditor's private key in this `FILE` (PEM); -o json then gives the envelope")
+	fl.StringVar(&r.key, "key", "", "sign the report with the auditor's private key in this `FILE` (PEM, see assay keys); -o json then gives the envelope")
 	fl.IntVar(&r.workers, "workers", runtime.NumCPU(), "`N` appraisals at a time; the report does not depend on it")
 	return cmd
 }
@@ -216,6 +213,10 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return errors.New("--key signs the report as JSON: want -o json with it")
 	case len(args.promises) > audit.MaxPromises:
 		return fmt.Errorf("%d promises, at most %d", len(args.promises), audit.MaxPromises)
+	}
+	key, err := a.readOwnKey(args.key) // before hours of work
+	if err != nil {
+		return err
 	}
 	trust, err := readTrust(args.trust)
 	if err != nil {
@@ -244,7 +245,7 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if err != nil {
 		return err
 	}
-	if err := a.printReport(report, args.output, args.key); err != nil {
+	if err := a.printReport(report, args.output, key); err != nil {
 		return err
 	}
 	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
@@ -271,71 +272,4 @@ func replayPath(ctx context.Context, name string, trust *audit.Trust, o audit.Op
 		return audit.Replay(ctx, audit.Directory(os.DirFS(name)), trust, o)
 	}
 	return audit.ReplayFile(ctx, f, info.Size(), trust, o)
-}
-
-func (a *app) auditTrustInitCommand() *cobra.Command {
-	var out, state string
-	var engines []string
-	cmd := &cobra.Command{
-		Use:   "init URL URL...",
-		Short: "Make a trust file of keys that at least two sources tell alike",
-		Long: `Make a trust file of keys that at least two sources tell alike.
-
-A source is the server itself or a mirror of its keys that somebody else runs. Two
-addresses of one machine are one source; that is for you to see to. The state of an
-earlier replay needs no second source: what it holds was believed before.`,
-		Example: `  assay audit trust init https://assay.example https://mirror.example --out trust.yaml --engine engine.wasm
-  assay audit trust init --state assay.state --out trust.yaml`,
-		RunE: func(c *cobra.Command, args []string) error {
-			switch {
-			case state != "" && len(args)+len(engines) > 0:
-				return errors.New("want URLs, or --state alone")
-			case state != "":
-				return a.auditTrustOfState(state, out)
-			case len(args) < 2:
-				return errors.New("want at least two URLs, or --state FILE")
-			}
-			return a.auditTrustInit(c.Context(), args, engines, out)
-		},
-	}
-	cmd.Flags().StringVar(&state, "state", "", "state `FILE` of an earlier audit replay")
-	cmd.Flags().StringArrayVar(&engines, "engine", nil, "`FILE` of an engine module that you vouch for, because you built it; may be repeated")
-	cmd.Flags().StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
-	return cmd
-}
-
-func (a *app) auditTrustInit(ctx context.Context, urls, engines []string, out string) error {
-	var told []audit.Told
-	for _, url := range urls {
-		c, err := client.New(client.Config{URL: url})
-		if err != nil {
-			return err
-		}
-		keys, err := c.Keys(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.Origin(), err)
-		}
-		told = append(told, audit.Told{By: c.Origin(), Keyset: keys.Current()})
-	}
-	trust, err := audit.TrustFrom(told...)
-	if err != nil {
-		return err
-	}
-	for _, name := range engines {
-		data, err := inputs.File(name, module.MaxModule)
-		if err != nil {
-			return err
-		}
-		trust.Engines = append(trust.Engines, canon.Sum(data))
-	}
-	var text bytes.Buffer
-	fmt.Fprintln(&text, "# Keys that these sources told alike:")
-	for _, t := range told {
-		fmt.Fprintf(&text, "#   %s\n", t.By)
-	}
-	text.Write(trust.Marshal())
-	return a.writeOut(out, func(w io.Writer) error {
-		_, err := text.WriteTo(w)
-		return err
-	})
 }

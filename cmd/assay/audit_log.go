@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/assay-network/assay/audit"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier/module"
 )
@@ -34,7 +34,7 @@ func readTrust(name string) (*audit.Trust, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := inputs.File(name, maxTrustFile)
+	data, err := files.Bounded(name, maxTrustFile)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 )
@@ -35,7 +36,7 @@ cannot be put together.`,
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&auditors, "auditor", nil, "public key `FILE` (PEM) of an auditor whose reports count; may be repeated")
-	fl.StringVar(&key, "key", "", "sign the whole with the private key in this `FILE` (PEM); reports under it count too")
+	fl.StringVar(&key, "key", "", "sign the whole with the private key in this `FILE` (PEM, see assay keys); reports under it count too")
 	fl.StringVarP(&output, "output", "o", "text", "text, or json")
 	return cmd
 }
@@ -55,11 +56,11 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 		}
 		keys = append(keys, pub)
 	}
-	if key != "" {
-		own, err := readPrivateKey(key)
-		if err != nil {
-			return err
-		}
+	own, err := a.readOwnKey(key)
+	if err != nil {
+		return err
+	}
+	if own != nil {
 		keys = append(keys, own.Public())
 	}
 	if len(keys) == 0 {
@@ -67,7 +68,7 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 	}
 	var parts []audit.PartialReport
 	for _, name := range names {
-		data, err := inputs.File(name, ledger.MaxEnvelope)
+		data, err := files.Bounded(name, ledger.MaxEnvelope)
 		if err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.printReport(merged, output, key); err != nil {
+	if err := a.printReport(merged, output, own); err != nil {
 		return err
 	}
 	if code := merged.ExitCode(); code != exitAccept {
@@ -92,13 +93,9 @@ func (a *app) auditMerge(names, auditors []string, key, output string) error {
 }
 
 // printReport writes a report as text or JSON, and signed where there is a key.
-func (a *app) printReport(r audit.Report, output, key string) error {
+func (a *app) printReport(r audit.Report, output string, own ledger.Signer) error {
 	switch {
-	case key != "":
-		own, err := readPrivateKey(key)
-		if err != nil {
-			return err
-		}
+	case own != nil:
 		sealed, err := audit.SealReport(r, own)
 		if err != nil {
 			return err

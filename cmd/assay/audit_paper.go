@@ -7,8 +7,6 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/sha256"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -21,15 +19,14 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/server/keyring"
 )
 
-const (
-	maxKeyFile = 16 << 10
-	paperPDF   = "paper.pdf"
-)
+const paperPDF = "paper.pdf"
 
 // chromiums are the names of the program that prints a page, the first that is there.
 var chromiums = []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
@@ -58,7 +55,7 @@ again, challenges the rules, and writes into the folder of --out:
   paper.pdf        the page, where Chromium is installed
 
 The key is the auditor's own, never one of the log's: PKCS #8 in PEM, Ed25519 or
-P-256. The same log, trust file and flags give the same bytes, the PDF apart. Exit
+P-256, plain or encrypted; its passphrase is looked for as assay keys says. The same log, trust file and flags give the same bytes, the PDF apart. Exit
 codes: 0 without exception, 1 with exceptions, 2 usage or could not run, 3 undecided.`,
 		Example: `  openssl genpkey -algorithm ed25519 -out auditor.pem && chmod 600 auditor.pem
   assay audit paper log.tar --trust trust.yaml --key auditor.pem --auditor 'A. Auditor' --seed 20260201 --out paper
@@ -92,7 +89,7 @@ codes: 0 without exception, 1 with exceptions, 2 usage or could not run, 3 undec
 }
 
 func (a *app) auditPaper(ctx context.Context, name string, args paperArgs) (err error) {
-	key, err := readPrivateKey(args.key)
+	key, err := a.readPrivateKey(args.key)
 	if err != nil {
 		return err
 	}
@@ -204,15 +201,15 @@ func (a *app) auditPaperVerify(folder, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	var files []audit.File
+	var parts []audit.File
 	for _, name := range []string{audit.PaperJSON, audit.PaperHTML, audit.PaperEnvelope} {
-		data, err := inputs.File(filepath.Join(folder, name), audit.MaxPaper)
+		data, err := files.Bounded(filepath.Join(folder, name), audit.MaxPaper)
 		if err != nil {
 			return err
 		}
-		files = append(files, audit.File{Name: name, Data: data})
+		parts = append(parts, audit.File{Name: name, Data: data})
 	}
-	p, err := audit.OpenPaper(files, ledger.Key{SPKI: spki})
+	p, err := audit.OpenPaper(parts, ledger.Key{SPKI: spki})
 	if err != nil {
 		return a.fault(err)
 	}
@@ -223,7 +220,7 @@ func (a *app) auditPaperVerify(folder, keyFile string) error {
 // readPromises reads promises that submitters hold.
 func readPromises(names []string) (out []audit.GivenPromise, err error) {
 	for _, file := range names {
-		data, err := inputs.File(file, ledger.MaxEnvelope)
+		data, err := files.Bounded(file, ledger.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}
@@ -244,26 +241,19 @@ func (k privateKey) Sign(message []byte) ([]byte, error) {
 	return k.Signer.Sign(nil, sum[:], crypto.SHA256)
 }
 
-// readPrivateKey reads a private key of one's own: PKCS #8 in PEM, Ed25519 or P-256, readable by nobody else.
-func readPrivateKey(name string) (privateKey, error) {
-	info, err := os.Stat(name)
+// readOwnKey reads the key of a flag. Without one: nil.
+func (a *app) readOwnKey(name string) (ledger.Signer, error) {
+	if name == "" {
+		return nil, nil
+	}
+	return a.readPrivateKey(name)
+}
+
+// readPrivateKey reads a private key of one's own, Ed25519 or P-256, as [keyring.ReadFile] does.
+func (a *app) readPrivateKey(name string) (privateKey, error) {
+	key, err := keyring.ReadFile(name, keyring.Secrets{Getenv: a.getenv})
 	if err != nil {
 		return privateKey{}, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return privateKey{}, withHint(fmt.Errorf("%s: others can read this private key (mode %04o)", name, info.Mode().Perm()), "chmod 600 %s", name)
-	}
-	text, err := inputs.File(name, maxKeyFile)
-	if err != nil {
-		return privateKey{}, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PRIVATE KEY" {
-		return privateKey{}, withHint(fmt.Errorf("%s: want a private key, PKCS #8 in PEM, not encrypted", name), "openssl genpkey -algorithm ed25519 -out %s", name)
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return privateKey{}, fmt.Errorf("%s: %w", name, err)
 	}
 	switch k := key.(type) {
 	case ed25519.PrivateKey:
@@ -273,5 +263,5 @@ func readPrivateKey(name string) (privateKey, error) {
 			return privateKey{k}, nil
 		}
 	}
-	return privateKey{}, fmt.Errorf("%s: want an Ed25519 or P-256 key", name)
+	return privateKey{}, fmt.Errorf("%s: a %T, want an Ed25519 or P-256 key", name, key)
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -32,7 +35,9 @@ that the earlier one has. If it does not, both notes are kept as
 fork-believed.note and fork-refused.note, and nothing else changes.
 
 The log's key comes from the trust file, else from the earlier pull, else from the
-source itself: then a replay says that nobody vouches for it.
+source itself: then a replay says that nobody vouches for it. After a change of the
+log's key, the trust file or the pull of before leads to the new one where the source
+publishes its keysets, as servers and their mirrors do.
 
 Blobs are asked for with the token of assay login, if it is for this server. What
 the source does not give is listed in the file withheld, and asked for again next
@@ -53,7 +58,7 @@ withheld something.`,
 type pullArgs struct{ out, trust string }
 
 func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err error) {
-	src, keys, err := a.pullSource(from)
+	src, err := a.pullSource(from)
 	if err != nil {
 		return err
 	}
@@ -61,7 +66,7 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 	if strings.HasSuffix(args.out, ".tar") {
 		dir, file = args.out+".pull", args.out
 	}
-	p := client.Pull{From: src, Dir: dir, Have: audit.Directory(os.DirFS(dir)), Names: audit.Names, Progress: a.progress()}
+	p := client.Pull{From: src, Said: map[string][]byte{}, Dir: dir, Have: audit.Directory(os.DirFS(dir)), Names: audit.Names, Progress: a.progress()}
 	if file != "" {
 		earlier, err := a.openEarlier(file)
 		if err != nil {
@@ -75,10 +80,17 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 			p.From = nearest{near: earlier, far: src}
 		}
 	}
-	if p.Logs, err = a.pullKeys(ctx, args.trust, p, keys); err != nil {
+	if err := said(ctx, src, p.Said); err != nil {
+		return err
+	}
+	if p.Logs, err = a.pullKeys(ctx, args.trust, p); err != nil {
 		return err
 	}
 	pulled, err := p.Run(ctx)
+	if errors.Is(err, ledger.ErrUnknownKey) && p.Said[client.SaidKeysets] == nil {
+		return withHint(fmt.Errorf("%w: the log may have another key by now, and the source does not publish its keysets", err),
+			"make a newer trust file, or pull from the log's server: assay audit trust init URL URL")
+	}
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {
 		fmt.Fprintf(a.stderr, "assay: error: %v\n", err)
@@ -107,30 +119,64 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 	return os.RemoveAll(dir)
 }
 
-// pullSource returns the source of a pull, and a question for its keys if it can be asked.
-func (a *app) pullSource(from string) (ledger.Source, func(context.Context) (ledger.KeyHistory, error), error) {
+// isFiles reports whether a URL is that of a folder of plain files: one with a path.
+func isFiles(from string) bool {
+	u, err := url.Parse(from)
+	return err == nil && strings.Trim(u.Path, "/") != ""
+}
+
+// pullSource returns the source of a pull.
+func (a *app) pullSource(from string) (ledger.Source, error) {
 	if !strings.Contains(from, "://") {
 		if info, err := os.Stat(from); err != nil || !info.IsDir() {
-			return nil, nil, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
+			return nil, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
 		}
-		return audit.Directory(os.DirFS(from)), nil, nil
+		return folder{audit.Directory(os.DirFS(from)).(ledger.Keeper), from}, nil
 	}
-	u, err := url.Parse(from)
-	if err != nil {
-		return nil, nil, err
-	}
-	if strings.Trim(u.Path, "/") != "" {
-		files, err := client.NewFiles(client.Config{URL: from})
-		return files, nil, err
+	if isFiles(from) {
+		return client.NewFiles(client.Config{URL: from})
 	}
 	c, err := client.New(client.Config{URL: from})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
 		c = own
 	}
-	return c.Mirror(), c.Keys, nil
+	return c.Mirror(), nil
+}
+
+// folder is an unpacked log on this machine.
+type folder struct {
+	ledger.Keeper
+	name string
+}
+
+// URL returns the folder's name.
+func (f folder) URL() string { return f.name }
+
+// Said returns what the log says of itself, where an earlier pull wrote it down.
+func (f folder) Said(_ context.Context, name string) ([]byte, error) {
+	return files.Bounded(filepath.Join(f.name, name), client.MaxAnswer)
+}
+
+// said asks a source for all that its log says of itself.
+func said(ctx context.Context, src ledger.Source, into map[string][]byte) error {
+	s, ok := src.(speaker)
+	if !ok {
+		return nil
+	}
+	for _, name := range client.Said {
+		data, err := s.Said(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		into[name] = data
+	}
+	return nil
 }
 
 // openEarlier opens the export of an earlier pull; nil: there is none.
@@ -173,26 +219,35 @@ func (n nearest) Around(ctx context.Context, index int64) (before, after []byte,
 	return keeper.Around(ctx, index)
 }
 
-// pullKeys returns the log's keys: those that the trust file leads to, of the earlier pull, or what the source says. A
-// source that cannot be asked for its keysets has changed its log key unnoticed: then a newer trust file is needed.
-func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, ask func(context.Context) (ledger.KeyHistory, error)) ([]string, error) {
+// keyGrace is the time for which a pull goes on believing a log key that has ended: the newest checkpoint may be of before.
+const keyGrace = ledger.PublishWithin + ledger.ClockSlack // s
+
+// pullKeys returns the log's keys: those that the trust file leads to, or that the source says, or of the earlier pull. A
+// trust file of before a change of log keys leads to the new ones where the source publishes the keysets between.
+func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull) ([]string, error) {
 	trust, err := readTrust(trustFile)
 	if err != nil {
 		return nil, err
 	}
 	now := canon.At(a.now())
-	if ask != nil {
-		keys, err := ask(ctx)
+	if data := p.Said[client.SaidKeysets]; data != nil {
+		keys, err := client.ReadKeysets(data)
 		if err != nil {
 			return nil, err
 		}
-		if trust != nil && !keys.Has(trust.Keyset) {
+		earlier, err := audit.FirstKeyset(ctx, p.Have)
+		switch {
+		case trust == nil && err == nil && !keys.Has(earlier):
+			return nil, fmt.Errorf("%s: the source's keys do not lead from those of the log that was pulled here", p.Dir)
+		case trust == nil || keys.Has(trust.Keyset):
+			return keysAt(keys.Current(), now), nil
+		case trust.Keyset.Previous.IsZero() || !keys.HasDigest(trust.Keyset.Previous):
 			return nil, fmt.Errorf("%s: the source's keys do not lead from, or to, those of this trust file", trustFile)
 		}
-		return keys.Current().LogVKeys(now), nil
+		// The source is behind the trust file.
 	}
 	if trust != nil {
-		return trust.Keyset.LogVKeys(max(now, trust.Keyset.Made)), nil
+		return keysAt(trust.Keyset, max(now, trust.Keyset.Made)), nil
 	}
 	k, err := audit.FirstKeyset(ctx, p.Have)
 	if err != nil {
@@ -202,4 +257,15 @@ func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, ask
 		return nil, withHint(fmt.Errorf("no key of this log: %w", err), "name a trust file: --trust FILE")
 	}
 	return k.LogVKeys(k.Made), nil
+}
+
+// keysAt returns the log keys that stand at a time, and those that ended just before.
+func keysAt(k ledger.Keyset, at canon.Time) []string {
+	keys := k.LogVKeys(at)
+	for _, key := range k.LogVKeys(at - keyGrace) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

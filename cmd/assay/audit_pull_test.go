@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,6 +57,7 @@ type logServer struct {
 	stores sync.Map     // of the folders that were shown
 	asked  atomic.Int64 // files of the log
 	keyset []byte
+	mirror atomic.Pointer[[]byte] // keysets of the mirror; nil: it publishes none
 }
 
 func newLogServer(t *testing.T, dir, name string) *logServer {
@@ -85,6 +87,14 @@ func (l *logServer) serve(t *testing.T, w http.ResponseWriter, r *http.Request) 
 	case "/v1/keys":
 		w.Write(l.keyset)
 		return
+	case "/v1/engines":
+		io.WriteString(w, `{"engines":[]}`)
+		return
+	case "/mirror/keysets":
+		if data := l.mirror.Load(); data != nil {
+			w.Write(*data)
+			return
+		}
 	case "/v1/nodes": // what login asks
 		io.WriteString(w, `{"nodes":[]}`)
 		return
@@ -176,7 +186,7 @@ func TestAuditPull(t *testing.T) {
 		}
 	}
 	whole := export("whole.tar")
-	run(0, "", "", "audit", "trust", "init", l.URL, serveKeys(t, "honest"), "--out", at("trust.yaml"))
+	run(0, "", "", "audit", "trust", "init", l.URL, serveKeys(t, "honest", "none"), "--out", at("trust.yaml"))
 
 	// A pull that is cut off, and one that goes on.
 	l.left.Store(100)
@@ -252,4 +262,83 @@ func TestAuditPull(t *testing.T) {
 	run(2, "", "checkpoint", "audit", "pull", other.URL, "--out", at("other"))
 	run(2, "", "want a URL or a folder", "audit", "pull", at("nowhere"), "--out", at("other"))
 	run(2, "", `required flag(s) "out"`, "audit", "pull", l.URL)
+}
+
+// TestAuditPullAfterRotation: a trust file of before a change of the log's key leads to the new one where a mirror
+// publishes the keysets between, and else it is said that a newer one is needed.
+func TestAuditPullAfterRotation(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := t.TempDir()
+	at := func(name string) string { return filepath.Join(home, name) }
+	writeLog(t, home, "honest")
+	l := newLogServer(t, home, "honest")
+	now := minted
+	run := func(code int, stdout, stderr string, args ...string) {
+		t.Helper()
+		var out, words bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &words, now: func() time.Time { return now }, getenv: func(name string) string { return map[string]string{"ASSAY_CONFIG": at("none.json")}[name] }}
+		if got := a.run(t.Context(), args); got != code || !strings.Contains(out.String(), stdout) || !strings.Contains(words.String(), stderr) {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", args, got, code, out.String(), words.String())
+		}
+	}
+	run(0, "", "", "audit", "trust", "init", l.URL, serveKeys(t, "honest", "none"), "--out", at("trust.yaml"))
+	run(0, "", "", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+
+	// The log changes its key, and the old one ends.
+	now = now.Add(time.Hour)
+	spki, err := x509.MarshalPKIXPublicKey(newTestKey("new log").Public())
+	must(err)
+	first := testKeyset(t, "honest")
+	next, err := first.NextKeyset(canon.At(minted)+600, 0, ledger.Key{Use: ledger.UseLog, SPKI: spki})
+	must(err)
+	second, err := ledger.SealKeyset(next, newTestKey("honest log"), newTestKey("new log"))
+	must(err)
+	body, err := canon.Marshal(second)
+	must(err)
+	firstBody, err := canon.Marshal(sealedKeyset(t, "honest"))
+	must(err)
+	store, err := server.OpenStore(t.Context(), "sqlite:"+at("assay.db"), bytes.NewReader(make([]byte, 1<<10)))
+	must(err)
+	defer store.Close()
+	must(store.Tx(t.Context(), func(tx *server.Tx) error {
+		_, _, err := tx.Append(t.Context(), server.Draft{Kind: ledger.KindKeyset, Stream: ledger.StreamServer, Time: next.Made, Body: tx.PutBlob(body), Refs: []canon.Digest{canon.Sum(firstBody)}})
+		return err
+	}))
+	_, err = store.Integrate(t.Context(), 100)
+	must(err)
+	signer, err := ledger.LogSigner("log.example", newTestKey("new log").PrivateKey)
+	must(err)
+	_, err = store.Publish(t.Context(), signer, next.Made, nil)
+	must(err)
+
+	run(2, "", "does not publish its keysets", "audit", "pull", l.URL+"/mirror/", "--trust", at("trust.yaml"), "--out", at("log"))
+	run(2, "", "hint: make a newer trust file", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+	publish := func(envelopes ...ledger.Envelope) {
+		data, err := json.Marshal(client.Keysets{Keysets: envelopes})
+		must(err)
+		l.mirror.Store(&data)
+	}
+	publish(sealedKeyset(t, "forger"))
+	run(2, "", "do not lead from, or to, those of this trust file", "audit", "pull", l.URL+"/mirror/", "--trust", at("trust.yaml"), "--out", at("log"))
+	run(2, "", "do not lead from those of the log that was pulled here", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+	publish(sealedKeyset(t, "honest"), second)
+	run(0, "size 3", "", "audit", "pull", l.URL+"/mirror/", "--trust", at("trust.yaml"), "--out", at("log"))
+	run(0, "size 3", "", "audit", "pull", l.URL+"/mirror/", "--out", at("earlier"))
+	run(0, "equal", "", "audit", "replay", at("log"), "--trust", at("trust.yaml"))
+
+	// What was pulled is a mirror in its turn, for pulls and for a newer trust file.
+	files := httptest.NewServer(http.StripPrefix("/", http.FileServer(http.Dir(home))))
+	defer files.Close()
+	run(0, "size 3", "", "audit", "pull", at("log"), "--trust", at("trust.yaml"), "--out", at("again"))
+	run(0, "size 3", "", "audit", "pull", files.URL+"/log/", "--trust", at("trust.yaml"), "--out", at("third"))
+	run(0, "", "", "audit", "trust", "init", files.URL+"/log/", l.URL+"/mirror/", "--keys-only", "--out", at("newer.yaml"))
+	run(0, "equal", "", "audit", "replay", at("third"), "--trust", at("newer.yaml"))
+	// A mirror that is behind the trust file.
+	publish(sealedKeyset(t, "honest"))
+	run(0, "size 3", "", "audit", "pull", l.URL+"/mirror/", "--trust", at("newer.yaml"), "--out", at("fourth"))
 }

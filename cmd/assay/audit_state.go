@@ -10,7 +10,7 @@ import (
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier/collateral"
 )
@@ -20,7 +20,7 @@ func readState(name string, trust *audit.Trust) (audit.State, error) {
 	if name == "" {
 		return audit.State{}, nil
 	}
-	data, err := inputs.File(name, maxTrustFile)
+	data, err := files.Bounded(name, maxTrustFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if trust == nil {
 			return audit.State{}, withHint(fmt.Errorf("%s: no such file, and no trust file to begin with", name), "the first replay wants --trust FILE beside --state")
@@ -78,7 +78,7 @@ func (a *app) keepState(ctx context.Context, name string, s audit.State, trust a
 
 // auditTrustOfState writes the trust file of an earlier run.
 func (a *app) auditTrustOfState(name, out string) error {
-	data, err := inputs.File(name, maxTrustFile)
+	data, err := files.Bounded(name, maxTrustFile)
 	if err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ func TestAuditState(t *testing.T) {
 	export(home, "two.tar")
 	growLog(t, fork, "honest", 4)
 	export(fork, "fork.tar")
-	run(0, "", "", "audit", "trust", "init", serveKeys(t, "honest"), serveKeys(t, "honest"), "--out", at("trust.yaml"))
-	run(0, "", "", "audit", "trust", "init", serveKeys(t, "forger"), serveKeys(t, "forger"), "--out", at("forger.yaml"))
+	run(0, "", "", "audit", "trust", "init", serveKeys(t, "honest", "none"), serveKeys(t, "honest", "none"), "--out", at("trust.yaml"))
+	run(0, "", "", "audit", "trust", "init", serveKeys(t, "forger", "none"), serveKeys(t, "forger", "none"), "--out", at("forger.yaml"))
 
 	run(2, "", "no trust file to begin with", "audit", "replay", at("one.tar"), "--state", at("state"))
 	run(1, "", "", "audit", "replay", at("one.tar"), "--state", at("state"), "--trust", at("forger.yaml"))

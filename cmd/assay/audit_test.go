@@ -71,15 +71,32 @@ func sealedKeyset(t *testing.T, name string) ledger.Envelope {
 	return env
 }
 
-// serveKeys serves a keyset as a server or a mirror does, and returns its URL.
-func serveKeys(t *testing.T, name string) string {
+// serveKeys serves a keyset and engines as a server does, and below /mirror/ as a mirror does, and returns its URL. No
+// engines at all: it does not say which there are.
+func serveKeys(t *testing.T, name string, engines ...string) string {
 	t.Helper()
-	data, err := json.Marshal(client.Keysets{Keysets: []ledger.Envelope{sealedKeyset(t, name)}})
-	if err != nil {
-		t.Fatal(err)
+	said := map[string]any{client.SaidKeysets: client.Keysets{Keysets: []ledger.Envelope{sealedKeyset(t, name)}}}
+	if len(engines) > 0 {
+		var list client.Engines
+		for _, e := range engines {
+			if e != "none" {
+				list.Engines = append(list.Engines, client.Engine{Module: canon.Sum([]byte(e)), Version: e, Go: "go1.26.8"})
+			}
+		}
+		said[client.SaidEngines] = list
+	}
+	answers := map[string][]byte{}
+	for name, v := range said {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers["/mirror/"+name] = data
+		answers[map[string]string{client.SaidKeysets: "/v1/keys", client.SaidEngines: "/v1/engines"}[name]] = data
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/keys" {
+		data, ok := answers[r.URL.Path]
+		if !ok {
 			http.NotFound(w, r)
 			return
 		}
@@ -152,7 +169,9 @@ func TestAudit(t *testing.T) {
 	}
 	write("promise.json", promise)
 	write("nothing.json", []byte("{}"))
-	one, two, forger := serveKeys(t, "honest"), serveKeys(t, "honest"), serveKeys(t, "forger")
+	one, two, forger := serveKeys(t, "honest", "none"), serveKeys(t, "honest", "none"), serveKeys(t, "forger", "none")
+	old, new, silent := serveKeys(t, "honest", "1.0"), serveKeys(t, "honest", "1.0", "1.1"), serveKeys(t, "honest")
+	write("engine.wasm", []byte("own"))
 
 	// In order: later rows use what earlier ones wrote.
 	rows := []struct {
@@ -170,7 +189,15 @@ func TestAudit(t *testing.T) {
 		{"trust of one source", []string{"audit", "trust", "init", one}, 2, "", "want at least two URLs"},
 		{"trust of one source twice", []string{"audit", "trust", "init", one, one + "/"}, 2, "", "is named twice"},
 		{"trust of sources that differ", []string{"audit", "trust", "init", one, forger}, 2, "", "sources differ: " + one + " has the log key"},
-		{"trust in a forger", []string{"audit", "trust", "init", forger, serveKeys(t, "forger"), "--out", at("forger.yaml")}, 0, "", ""},
+		{"trust of engines", []string{"audit", "trust", "init", old, serveKeys(t, "honest", "1.0") + "/mirror/"}, 0,
+			"engines:\n  - \"" + canon.Sum([]byte("1.0")).String() + "\"\n", ""},
+		{"and of one's own", []string{"audit", "trust", "init", old, old + "/mirror/", "--engine", at("engine.wasm"), "--keys-only"}, 0,
+			"engines:\n  - \"" + canon.Sum([]byte("own")).String() + "\"\n", ""},
+		{"trust of engines that differ", []string{"audit", "trust", "init", old, new + "/mirror"}, 2, "", "sources differ: " + new + "/mirror/ names the engine " + canon.Sum([]byte("1.1")).String() + ", " + old + " does not"},
+		{"trust of a source that says no engines", []string{"audit", "trust", "init", old, silent + "/mirror/"}, 2, "", silent + "/mirror/: it does not say which engines the log has"},
+		{"trust of keys alone", []string{"audit", "trust", "init", old, silent + "/mirror/", "--keys-only", "--out", at("keys.yaml")}, 0, "", ""},
+		{"trust of no mirror", []string{"audit", "trust", "init", old, silent + "/nowhere/", "--keys-only"}, 2, "", silent + "/nowhere/: "},
+		{"trust in a forger", []string{"audit", "trust", "init", forger, serveKeys(t, "forger", "none"), "--out", at("forger.yaml")}, 0, "", ""},
 		{"replay", []string{"audit", "replay", at("log.tar"), "--trust", at("trust.yaml")}, 0, "\nreplayed 0 of 0, 0 differ\n", ""},
 		{"replay without trust", []string{"audit", "replay", at("log.tar")}, 3, "\nreplayed 0 of 0, 0 differ\n", "hint: to know whose log this is"},
 		{"replay with a forger's trust", []string{"audit", "replay", at("log.tar"), "--trust", at("forger.yaml")}, 1, "\nreplayed 0 of 0, 0 differ\n", ""},
@@ -204,7 +231,7 @@ func TestAudit(t *testing.T) {
 	if stdout, _, _ := command(t, "audit", "export", "--data", dir); stdout != string(read("log.tar")) {
 		t.Error("the export on stdout differs from the file")
 	}
-	if !strings.HasPrefix(string(read("trust.yaml")), "# Keys that these sources told alike:\n#   "+one+"\n#   "+two+"\ntype: "+audit.TrustType) {
+	if !strings.HasPrefix(string(read("trust.yaml")), "# What these sources told alike:\n#   "+one+"\n#   "+two+"\ntype: "+audit.TrustType) {
 		t.Errorf("trust file:\n%s", read("trust.yaml"))
 	}
 	if left, _ := filepath.Glob(at(".*")); len(left) > 0 {

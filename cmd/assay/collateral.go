@@ -23,6 +23,7 @@ import (
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
@@ -558,7 +559,7 @@ func (a *app) collateralImport(files []string, f collateralFlags) error {
 const maxSetFile = 1 << 30
 
 func (a *app) importFile(store *collateral.Store, name string) (items []collateral.Item, err error) {
-	head, err := inputs.Prefix(name, 512)
+	head, err := files.Prefix(name, 512)
 	if err != nil {
 		return nil, err
 	}

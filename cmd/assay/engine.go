@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/verifier/engine"
 	"github.com/assay-network/assay/verifier/module"
 )
@@ -44,7 +44,7 @@ func (a *app) engine(ctx context.Context, name, output string) error {
 	if output != "text" && output != "json" {
 		return fmt.Errorf("output %q: want text or json", output)
 	}
-	data, err := inputs.File(name, module.MaxModule)
+	data, err := files.Bounded(name, module.MaxModule)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func TestEngineCommand(t *testing.T) {
 // TestTrustEngines: who makes a trust file vouches for modules that he has.
 func TestTrustEngines(t *testing.T) {
 	code := described(t, engine.Description{Version: "v1", Go: "go1.26.8", Rules: engine.Rules()})
-	one, two := serveKeys(t, "honest"), serveKeys(t, "honest")
+	one, two := serveKeys(t, "honest", "none"), serveKeys(t, "honest", "none")
 	stdout, stderr, exit := command(t, "audit", "trust", "init", one, two, "--engine", writeModule(t, code))
 	if exit != exitAccept {
 		t.Fatalf("exit %d\n%s", exit, stderr)

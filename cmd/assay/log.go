@@ -14,6 +14,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 )
@@ -190,7 +191,7 @@ func (l *logCheckArgs) open(keys believedKeys) (out []heldPromise, err error) {
 		return nil, withHint(errors.New("promises are checked with the keys of a trust file"), "assay audit trust init URL URL, then --trust")
 	}
 	for _, file := range l.promises {
-		data, err := inputs.File(file, ledger.MaxEnvelope)
+		data, err := files.Bounded(file, ledger.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}

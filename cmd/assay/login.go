@@ -15,7 +15,6 @@ import (
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
-	"github.com/assay-network/assay/internal/inputs"
 )
 
 // contextType is the type of the document that `assay login` leaves.
@@ -106,7 +105,7 @@ func (a *app) session() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := inputs.File(path, client.MaxProblem)
+	data, err := files.Bounded(path, client.MaxProblem)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, withHint(errors.New("not logged in"), "run: assay login URL")
 	}

@@ -134,7 +134,7 @@ func sayUsage(cmd *cobra.Command) {
 			case err == nil:
 				return nil
 			case strings.Contains(err.Error(), "arg(s)"): // cobra counts them in its own words
-				err = fmt.Errorf("another number of arguments is wanted than %d", len(args))
+				err = fmt.Errorf("wrong number of arguments: %d", len(args))
 			}
 			return hint(c, err)
 		}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,8 +17,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/vectors"
 	"github.com/assay-network/assay/verifier/collateral/fake"
+	"github.com/assay-network/assay/verifier/engine/enginetest"
 )
 
 func TestMain(m *testing.M) {
@@ -35,8 +39,26 @@ func TestScripts(t *testing.T) {
 	if err := writeVerdicts(t.Context(), verdicts, vectors.Dir(t)); err != nil {
 		t.Fatal(err)
 	}
+	var module []byte // the engine of this tree, where it can be built
+	engines := t.TempDir()
+	if _, err := exec.LookPath("go"); err == nil && !testing.Short() {
+		module = enginetest.Build(t, enginetest.Today)
+		changed := bytes.Clone(module)
+		changed[4] ^= 2 // the version of the format
+		for name, data := range map[string][]byte{"engine.wasm": module, "cut.wasm": module[:len(module)/2], "changed.wasm": changed} {
+			if err := os.WriteFile(filepath.Join(engines, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
+		Condition: func(name string) (bool, error) {
+			if name == "engine" {
+				return module != nil, nil
+			}
+			return false, fmt.Errorf("no condition %q", name)
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("VECTORS", vectors.Dir(t))
 			env.Setenv("HOME", env.WorkDir)
@@ -50,6 +72,8 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("ROOTS", roots)
 			env.Setenv("VERDICTS", verdicts)
+			env.Setenv("ENGINES", engines)
+			env.Setenv("ENGINE", canon.Sum(module).String())
 			file, err := json.Marshal([]map[string]any{{"arch": "HOPPER", "evidence": gpu.Answer([32]byte{1}), "certificate": gpu.PEM()}})
 			if err != nil {
 				return err

@@ -13,7 +13,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 )
 
 func (a *app) measureCommand() *cobra.Command {
@@ -75,11 +75,11 @@ func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
 	if f.kernel != "" {
 		boot = &sevsnp.DirectBoot{Cmdline: f.cmdline}
 		var err error
-		if boot.Kernel, err = inputs.File(f.kernel, sevsnp.MaxKernel); err != nil {
+		if boot.Kernel, err = files.Bounded(f.kernel, sevsnp.MaxKernel); err != nil {
 			return err
 		}
 		if f.initrd != "" {
-			if boot.Initrd, err = inputs.File(f.initrd, sevsnp.MaxInitrd); err != nil {
+			if boot.Initrd, err = files.Bounded(f.initrd, sevsnp.MaxInitrd); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func (a *app) measureSNP(f measureFlags, hasCmdline bool) error {
 	}
 	var agent canon.Digest
 	if f.agent != "" {
-		exe, err := inputs.File(f.agent, sevsnp.MaxInitrd)
+		exe, err := files.Bounded(f.agent, sevsnp.MaxInitrd)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (f measureFlags) digest(boot *sevsnp.DirectBoot) ([48]byte, error) {
 		return none, fmt.Errorf("--ovmf: want the firmware image")
 	}
 	var err error
-	if l.OVMF, err = inputs.File(f.ovmf, sevsnp.MaxOVMF); err != nil {
+	if l.OVMF, err = files.Bounded(f.ovmf, sevsnp.MaxOVMF); err != nil {
 		return none, err
 	}
 	digits, ok := strings.CutPrefix(f.features, "0x")

@@ -16,7 +16,7 @@ import (
 	"github.com/assay-network/assay/agent/image"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 )
 
 // Limits on what an image is made of.
@@ -84,7 +84,7 @@ expectation: no TDX machine has shown it for this image.`,
 }
 
 func (a *app) measureImage(f imageFlags) error {
-	kernel, err := inputs.File(f.kernel, sevsnp.MaxKernel)
+	kernel, err := files.Bounded(f.kernel, sevsnp.MaxKernel)
 	if err != nil {
 		return err
 	}
@@ -172,11 +172,11 @@ func (f imageFlags) tdx(line func(what, format string, args ...any), kernel, ini
 // guest reads what the image holds, and says in words whom it believes.
 func (f imageFlags) guest() (g image.Guest, believes string, err error) {
 	believes = "none: the host names one (--pins binds the image to its verifier)"
-	if g.Agent, err = inputs.File(f.agent, sevsnp.MaxInitrd); err != nil {
+	if g.Agent, err = files.Bounded(f.agent, sevsnp.MaxInitrd); err != nil {
 		return g, "", err
 	}
 	if f.ca != "" {
-		if g.Roots, err = inputs.File(f.ca, maxCA); err != nil {
+		if g.Roots, err = files.Bounded(f.ca, maxCA); err != nil {
 			return g, "", err
 		}
 	}
@@ -190,7 +190,7 @@ func (f imageFlags) guest() (g image.Guest, believes string, err error) {
 		}
 		believes = p.Origin
 	}
-	builtin, err := inputs.File(filepath.Join(f.modules, "modules.builtin"), maxBuiltin)
+	builtin, err := files.Bounded(filepath.Join(f.modules, "modules.builtin"), maxBuiltin)
 	if err != nil {
 		return g, "", err
 	}
@@ -219,7 +219,7 @@ func (f imageFlags) guest() (g image.Guest, believes string, err error) {
 func readModule(path string) ([]byte, error) {
 	program, ok := map[string]string{".xz": "xz", ".zst": "zstd", ".gz": "gzip"}[filepath.Ext(path)]
 	if !ok {
-		return inputs.File(path, image.MaxModule)
+		return files.Bounded(path, image.MaxModule)
 	}
 	data, err := exec.Command(program, "--decompress", "--stdout", "--quiet", path).Output()
 	if err != nil {
@@ -230,7 +230,7 @@ func readModule(path string) ([]byte, error) {
 
 // readPins takes the verifier from a document of pins, or from the node that it gave its credential to.
 func readPins(name string) (agent.Pins, error) {
-	data, err := inputs.File(name, agent.MaxState)
+	data, err := files.Bounded(name, agent.MaxState)
 	if err != nil {
 		return agent.Pins{}, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/attest/tdx"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 )
 
 type measureTDXFlags struct {
@@ -72,7 +72,7 @@ func (a *app) measureTDX(f measureTDXFlags) error {
 	var sources []string
 	var q *tdx.Quote
 	if f.quote != "" {
-		data, err := inputs.File(f.quote, attest.MaxBundle)
+		data, err := files.Bounded(f.quote, attest.MaxBundle)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (a *app) measureTDX(f measureTDXFlags) error {
 	}
 	var l eventlog.Log
 	if f.eventLog != "" {
-		data, err := inputs.File(f.eventLog, attest.MaxBundle)
+		data, err := files.Bounded(f.eventLog, attest.MaxBundle)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (a *app) measureTDX(f measureTDXFlags) error {
 	}
 	ref.Registers = values
 	if f.agent != "" {
-		exe, err := inputs.File(f.agent, sevsnp.MaxInitrd)
+		exe, err := files.Bounded(f.agent, sevsnp.MaxInitrd)
 		if err != nil {
 			return err
 		}

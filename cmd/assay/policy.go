@@ -114,7 +114,7 @@ func (a *app) policySignCommand() *cobra.Command {
 		Long: `Sign a policy with a key of your own.
 
 What is signed is the policy's canonical JSON, in an envelope (DSSE) of payload type
-` + policy.Type + `. The key is PKCS #8 in PEM, Ed25519 or P-256, readable by nobody
+` + policy.Type + `. The key is PKCS #8 in PEM, also encrypted, Ed25519 or P-256, readable by nobody
 else. Whoever uses the signed file names the public key with it: FILE,KEY.pem.`,
 		Example: `  openssl genpkey -algorithm ed25519 -out me.pem && chmod 600 me.pem
   openssl pkey -in me.pem -pubout -out me.pub
@@ -141,7 +141,7 @@ func (a *app) policySign(name, keyFile, out string) error {
 	if err != nil {
 		return err
 	}
-	key, err := readPrivateKey(keyFile)
+	key, err := a.readPrivateKey(keyFile)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -50,7 +51,7 @@ Exit codes: 0 accept, or no verdict was asked for; 1 reject, 2 usage or could no
 }
 
 func (a *app) policyExplain(p *policy.Policy, name string) error {
-	data, err := inputs.File(name, max(doc.MaxSize, ledger.MaxEnvelope))
+	data, err := files.Bounded(name, max(doc.MaxSize, ledger.MaxEnvelope))
 	if err != nil {
 		return err
 	}

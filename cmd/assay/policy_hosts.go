@@ -14,7 +14,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
-	"github.com/assay-network/assay/internal/inputs"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
@@ -32,7 +32,7 @@ func (a *app) hosts(ctx context.Context, source, trust string, days int) ([]appr
 	info, err := os.Stat(source)
 	switch {
 	case strings.Contains(source, "://"):
-		src, _, err := a.pullSource(source)
+		src, err := a.pullSource(source)
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func hostsOfFolder(folder string) (hosts []appraisedHost, err error) {
 
 // hostsOfFile reads a file of an appraisal, or of what assay verify -o json writes.
 func hostsOfFile(name string) ([]appraisedHost, error) {
-	data, err := inputs.File(name, doc.MaxSize)
+	data, err := files.Bounded(name, doc.MaxSize)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -59,13 +60,13 @@ type lintReport struct {
 	Findings []lintFinding `json:"findings"`
 }
 
-func (a *app) policyLint(files []string, output string) error {
+func (a *app) policyLint(names []string, output string) error {
 	if !slices.Contains([]string{"text", "json", "sarif"}, output) {
 		return fmt.Errorf("output %q: want text, json or sarif", output)
 	}
-	r := lintReport{Type: "assay/lint/v1", Files: files, Findings: []lintFinding{}}
-	for _, name := range files {
-		data, err := inputs.File(name, doc.MaxSize)
+	r := lintReport{Type: "assay/lint/v1", Files: names, Findings: []lintFinding{}}
+	for _, name := range names {
+		data, err := files.Bounded(name, doc.MaxSize)
 		if err != nil {
 			return err
 		}

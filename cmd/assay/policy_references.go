@@ -14,6 +14,7 @@ import (
 	"github.com/assay-network/assay/attest/corim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 )
 
@@ -111,7 +112,7 @@ func (a *app) policyReferences(names []string, f referenceFlags) error {
 
 // references reads one file: a CoRIM if it is CBOR, else a list.
 func (a *app) references(name string, o corim.Options, by string) (l attest.References, isCoRIM bool, err error) {
-	data, err := inputs.Prefix(name, max(corim.MaxSize, doc.MaxSize)+1)
+	data, err := files.Prefix(name, max(corim.MaxSize, doc.MaxSize)+1)
 	if err != nil {
 		return l, false, err
 	}

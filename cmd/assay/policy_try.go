@@ -14,6 +14,7 @@ import (
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/policy"
 )
@@ -110,7 +111,7 @@ func readTests(name string) (*policy.Tests, error) {
 	if !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
 		return nil, nil
 	}
-	data, err := inputs.File(name, doc.MaxSize)
+	data, err := files.Bounded(name, doc.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, withHint(err, "assay policy init writes a policy with its tests")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/cloud/azure"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
@@ -166,9 +167,9 @@ func (f verifyFlags) grouped(files []string) (groups [][]string) {
 
 // open reads one piece of evidence and what goes with it: certificates that lie beside it or are named by --cert. A GPU's
 // are evidence, which its host alone can give; others are collateral.
-func (f verifyFlags) open(files []string) (o *verifier.Opened, beside []attest.Collateral, err error) {
+func (f verifyFlags) open(names []string) (o *verifier.Opened, beside []attest.Collateral, err error) {
 	var data [][]byte
-	for _, name := range files {
+	for _, name := range names {
 		evidence, items, err := inputs.Evidence(name)
 		if err != nil {
 			return nil, nil, err
@@ -185,7 +186,7 @@ func (f verifyFlags) open(files []string) (o *verifier.Opened, beside []attest.C
 	}
 	for _, name := range f.certs {
 		if o.WantsChain() {
-			chain, err := inputs.File(name, attest.MaxCertTable)
+			chain, err := files.Bounded(name, attest.MaxCertTable)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -27,12 +27,6 @@ import (
 // maxKeyFile is how large a file with one key may be, in bytes.
 const maxKeyFile = 16 << 10
 
-// File reads a file of at most limit bytes.
-func File(name string, limit int) ([]byte, error) { return files.Bounded(name, limit) }
-
-// Prefix reads the first bytes of a file, to its end where it is short. It reads pipes as well.
-func Prefix(name string, limit int) ([]byte, error) { return files.Prefix(name, limit) }
-
 // Policy takes a built-in policy by its name, else reads a policy file. FILE,KEY is a signed policy and the PEM file of the
 // public key that must have signed it. It says in words whose the policy is: built in, not signed, or signed by a key.
 func Policy(name string) (p *policy.Policy, from string, err error) {
@@ -43,7 +37,7 @@ func Policy(name string) (p *policy.Policy, from string, err error) {
 	if i := strings.LastIndexByte(name, ','); i >= 0 {
 		file, keyFile = name[:i], name[i+1:]
 	}
-	data, err := File(file, ledger.MaxEnvelope)
+	data, err := files.Bounded(file, ledger.MaxEnvelope)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, "", fmt.Errorf("policy %q: no such file, and not built in (%s)", file, strings.Join(policy.Builtins(), ", "))
 	}
@@ -87,7 +81,7 @@ func signedPolicy(file string, data []byte, keyFile string) ([]byte, string, err
 
 // PublicKey reads a public key in PEM, and gives its SubjectPublicKeyInfo (DER) beside it.
 func PublicKey(name string) (pub crypto.PublicKey, spki []byte, err error) {
-	text, err := File(name, maxKeyFile)
+	text, err := files.Bounded(name, maxKeyFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,7 +97,7 @@ func PublicKey(name string) (pub crypto.PublicKey, spki []byte, err error) {
 
 // WitnessPolicy reads a witness policy file.
 func WitnessPolicy(name string) (*ledger.WitnessPolicy, error) {
-	data, err := File(name, ledger.MaxWitnessPolicy)
+	data, err := files.Bounded(name, ledger.MaxWitnessPolicy)
 	if err != nil {
 		return nil, fmt.Errorf("witness policy: %w", err)
 	}
@@ -120,27 +114,27 @@ func Roots(dir string) (attest.Roots, error) {
 	if err != nil {
 		return attest.Roots{}, fmt.Errorf("root set: %w", err)
 	}
-	var files []attest.RootFile
+	var set []attest.RootFile
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); ext != ".pem" && ext != ".txt" {
 			continue
 		}
-		data, err := File(filepath.Join(dir, e.Name()), attest.MaxRootFile)
+		data, err := files.Bounded(filepath.Join(dir, e.Name()), attest.MaxRootFile)
 		if err != nil {
 			return attest.Roots{}, fmt.Errorf("root set: %w", err)
 		}
-		files = append(files, attest.RootFile{Name: e.Name(), Data: data})
+		set = append(set, attest.RootFile{Name: e.Name(), Data: data})
 	}
-	if len(files) == 0 {
+	if len(set) == 0 {
 		return attest.Roots{}, fmt.Errorf("root set: no .pem file in %s", dir)
 	}
-	return attest.NewRoots(files...)
+	return attest.NewRoots(set...)
 }
 
 // References reads a list of reference values.
 func References(name string) (attest.References, error) {
 	var r attest.References
-	data, err := File(name, doc.MaxSize)
+	data, err := files.Bounded(name, doc.MaxSize)
 	if err != nil {
 		return r, fmt.Errorf("references: %w", err)
 	}
@@ -160,7 +154,7 @@ func decodeReferences(name string, data []byte, r *attest.References) error {
 // Expectation reads one file of what the appraiser itself knows into the case: expectations or reference values, told
 // apart by their type. Expectations stand in one file.
 func Expectation(name string, c *attest.Case) error {
-	data, err := File(name, doc.MaxSize)
+	data, err := files.Bounded(name, doc.MaxSize)
 	if err != nil {
 		return err
 	}
@@ -188,7 +182,7 @@ func Expectation(name string, c *attest.Case) error {
 
 // Collateral reads a file of collateral: certificates, a revocation list, a deny list.
 func Collateral(name string) ([]attest.Collateral, error) {
-	data, err := File(name, attest.MaxCRL)
+	data, err := files.Bounded(name, attest.MaxCRL)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +195,7 @@ func Collateral(name string) ([]attest.Collateral, error) {
 
 // Certificates reads a file of certificates: DER, PEM, or a certificate table.
 func Certificates(name string) ([]attest.Collateral, error) {
-	data, err := File(name, attest.MaxCertTable)
+	data, err := files.Bounded(name, attest.MaxCertTable)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +218,7 @@ func Evidence(name string) (evidence []byte, beside []attest.Collateral, err err
 		return nil, nil, err
 	}
 	if !info.IsDir() {
-		evidence, err = Prefix(name, attest.MaxBundle+1)
+		evidence, err = files.Prefix(name, attest.MaxBundle+1)
 		return evidence, nil, err
 	}
 	entries, err := os.ReadDir(name)
@@ -234,7 +228,7 @@ func Evidence(name string) (evidence []byte, beside []attest.Collateral, err err
 	found := ""
 	for _, e := range entries {
 		path := filepath.Join(name, e.Name())
-		data, err := File(path, attest.MaxBundle)
+		data, err := files.Bounded(path, attest.MaxBundle)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -75,8 +75,9 @@ func readBlock(path string) (*pem.Block, error) {
 	return block, nil
 }
 
-// readFile reads a private key. Passphrases are tried in turn, and asked for only where the file is encrypted.
-func readFile(path string, phrases ...func() (*secret, error)) (crypto.PrivateKey, error) {
+// ReadFile reads a private key of any kind from a file of any name, plain or encrypted. Passphrases are tried in turn, and
+// asked for only where the file is encrypted. [LoadFile] is for who wants to sign and nothing else.
+func ReadFile(path string, s Secrets) (crypto.PrivateKey, error) {
 	block, err := readBlock(path)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func readFile(path string, phrases ...func() (*secret, error)) (crypto.PrivateKe
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	tried := ""
-	for _, get := range phrases {
+	for _, get := range s.passphrases() {
 		phrase, err := get()
 		if err != nil {
 			return nil, err

@@ -274,7 +274,7 @@ func (r *Ring) Given(use string) (*Key, error) {
 
 // LoadFile reads a key from a file of any name: one that no log lists, such as a witness's.
 func LoadFile(path string, s Secrets) (*Key, error) {
-	private, err := readFile(path, s.passphrases()...)
+	private, err := ReadFile(path, s)
 	if err != nil {
 		return nil, err
 	}
@@ -414,7 +414,7 @@ func rewrite(paths []string, s Secrets, phrase *secret) (done []string, err erro
 		if block.Type == pemPlain && phrase == nil {
 			continue
 		}
-		private, err := readFile(path, s.passphrases()...)
+		private, err := ReadFile(path, s)
 		if err != nil {
 			return done, fmt.Errorf("keys: %w", err)
 		}
