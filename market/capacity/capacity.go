@@ -57,7 +57,7 @@ const (
 
 // Limits on the memory that one challenge asks for.
 const (
-	MinMemoryMiB = 16
+	MinMemoryMiB = 4
 	MaxMemoryMiB = 256 << 10
 )
 
