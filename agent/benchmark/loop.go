@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/assay-network/assay/client"
@@ -39,6 +40,8 @@ func (l Loop) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case client.AsProblem(err) != nil && client.AsProblem(err).Status == http.StatusNotFound:
+			l.Logger.Debug("benchmark", "error", err) // a verifier that has none
 		case err != nil:
 			l.Logger.Warn("benchmark", "error", err)
 		case r != nil:
