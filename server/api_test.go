@@ -169,9 +169,9 @@ func TestOpenAPI(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"DELETE /v1/logs/closing", "DELETE /v1/nodes/{node}", "GET /.well-known/jwks.json", "GET /log/checkpoint", "GET /log/tile/{tile}",
-		"GET /log/{log}/checkpoint", "GET /log/{log}/tile/{tile}", "GET /v1/blobs/{digest}", "GET /v1/checkpoints", "GET /v1/engines", "GET /v1/entries", "GET /v1/heads/{stream}", "GET /v1/health",
+		"GET /log/{log}/checkpoint", "GET /log/{log}/tile/{tile}", "GET /v1/benchmark", "GET /v1/benchmarks", "GET /v1/blobs/{digest}", "GET /v1/checkpoints", "GET /v1/engines", "GET /v1/entries", "GET /v1/heads/{stream}", "GET /v1/health",
 		"GET /v1/keys", "GET /v1/logs", "GET /v1/nodes", "GET /v1/results/{evidence}",
-		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens", "POST /v1/logs",
+		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/benchmark/opening", "POST /v1/benchmark/roots", "POST /v1/benchmarks", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens", "POST /v1/logs",
 		"POST /v1/nodes", "POST /v1/verify",
 	}
 	if !slices.Equal(got, want) {

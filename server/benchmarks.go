@@ -392,6 +392,19 @@ func (s *Server) endBenchmark(ctx context.Context, node string, row benchmarkRow
 // benchmarksDue ends benchmarks that nobody answers any more, and makes the rounds of plans.
 func (s *Server) benchmarksDue(ctx context.Context) error {
 	return s.inTurn(ctx, RoleClock, func(ctx context.Context) error {
+		now := s.nowMS()
+		var due bool
+		err := s.store.db.Reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM benchmark WHERE due < $1 AND log = (SELECT MAX(number) FROM log))
+			OR EXISTS (SELECT 1 FROM benchmark_plan WHERE due <= $1)`, now).Scan(&due)
+		if err != nil {
+			return fmt.Errorf("look for benchmarks that are due: %w", err)
+		}
+		if !due {
+			return nil
+		}
+		if err := s.headsFirst(ctx); err != nil {
+			return err
+		}
 		return errors.Join(s.endDue(ctx), s.repeatDue(ctx))
 	})
 }
