@@ -29,7 +29,6 @@ package proofs
 // Limits.
 const (
 	MaxInner  = 1 << 16 // inner dimension of a product: its entries stay below 2^31
-	MaxLeaves = 1 << 24 // leaves of one tree
 	MaxRounds = 8       // of one check: 2^-248
 )
 

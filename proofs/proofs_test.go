@@ -172,11 +172,17 @@ func TestShapes(t *testing.T) {
 		"negative": proofs.Freivalds(a, proofs.Matrix[int8]{Rows: -3, Cols: -4, Data: b.Data}, c, seed, 1),
 		"rounds":   proofs.Freivalds(a, b, c, seed, 0),
 		"many":     proofs.Freivalds(a, b, c, seed, proofs.MaxRounds+1),
-		"large":    proofs.Freivalds(a, filled(proofs.MaxInner+1, 1, int8(1)), c, seed, 1),
 	} {
 		if err == nil || errors.Is(err, proofs.ErrProduct) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	large := filled(proofs.MaxInner+1, 1, int8(1))
+	if _, err := proofs.NewCheck(large, seed, 1); err == nil {
+		t.Error("a check over too large an inner dimension")
+	}
+	if _, err := proofs.Multiply(filled(1, proofs.MaxInner+1, int8(1)), large); err == nil {
+		t.Error("a product over too large an inner dimension")
 	}
 	if _, err := proofs.Multiply(a, a); err == nil {
 		t.Error("a product of shapes that do not fit")
@@ -221,7 +227,7 @@ func TestOpening(t *testing.T) {
 				t.Error("a leaf is at two places")
 			}
 		}
-		if proofs.Includes(root, blocks, blocks, leaves[0], nil) == nil || proofs.Includes(root, 0, 0, leaves[0], nil) == nil {
+		if proofs.Includes(root, blocks, blocks, leaves[0], nil) == nil || proofs.Includes(root, 0, 0, leaves[0], nil) == nil || proofs.Includes(root, blocks, -1, leaves[0], nil) == nil || proofs.Includes(root, -1, 0, leaves[0], nil) == nil {
 			t.Error("a leaf outside the tree")
 		}
 	}

@@ -204,9 +204,10 @@ func TestJudge(t *testing.T) {
 			d.Received = c.Starts + capacity.MinElapsed - 1
 			redraw(t, d, o)
 		}, capacity.CodeShort},
-		"roots cut":      {func(g *capacity.Given, _ *capacity.Draw, _ *capacity.Opening) { g.Roots = g.Roots[32:] }, capacity.CodeForm},
-		"another draw":   {func(_ *capacity.Given, d *capacity.Draw, _ *capacity.Opening) { d.Seed = digest(8) }, capacity.CodeForm},
-		"sample missing": {func(_ *capacity.Given, _ *capacity.Draw, o *capacity.Opening) { o.Samples = o.Samples[1:] }, capacity.CodeForm},
+		"roots cut":         {func(g *capacity.Given, _ *capacity.Draw, _ *capacity.Opening) { g.Roots = g.Roots[32:] }, capacity.CodeForm},
+		"another draw":      {func(_ *capacity.Given, d *capacity.Draw, _ *capacity.Opening) { d.Seed = digest(8) }, capacity.CodeForm},
+		"says another draw": {func(_ *capacity.Given, _ *capacity.Draw, o *capacity.Opening) { o.Draw = digest(9) }, capacity.CodeForm},
+		"sample missing":    {func(_ *capacity.Given, _ *capacity.Draw, o *capacity.Opening) { o.Samples = o.Samples[1:] }, capacity.CodeForm},
 		"cut block": {func(_ *capacity.Given, _ *capacity.Draw, o *capacity.Opening) {
 			o.Samples[0].Product.Entries = o.Samples[0].Product.Entries[4:]
 		}, capacity.CodeForm},
@@ -263,7 +264,7 @@ func TestJudge(t *testing.T) {
 }
 
 // golden is the digest of the results of all twins, in the order of their names, by rules 1.
-const golden = "2c1946d89542f3669218389d5daf1bd06d89b9e07dacb5c12474e4a20e8eb228"
+const golden = "0e43acec2a6d9f1ef4b3cfc702a95e002a7baa10804b21c06a7b53287394fba8"
 
 func flip(b *capacity.Block) { b.Entries[5]++ }
 

@@ -133,6 +133,43 @@ func TestMemoryPromisedTwice(t *testing.T) {
 	}
 }
 
+// TestTheLeastCounts: of what a node did beside others the least counts, and nothing where it did not answer last.
+func TestTheLeastCounts(t *testing.T) {
+	w := newWorld(t)
+	w.machine("m1", 3_000_000, 128, "a")
+	w.machine("m2", 3_000_000, 128, "b")
+	credited := func(want int64) {
+		t.Helper()
+		if score, _ := w.credit("a"); score > want || score < want*99/100 {
+			t.Errorf("credited with %d, want %d", score, want)
+		}
+	}
+	w.challenge(nil, "a", "b")
+	credited(3_000_000)
+	w.challenge(map[string]int64{"m1": 100}, "a", "b")
+	credited(2_700_000)
+	w.challenge(nil, "a", "b")
+	credited(2_700_000)
+	w.challenge(map[string]int64{"m1": 500}, "a") // what it does alone no longer matters
+	credited(2_700_000)
+	w.machine("m1", 3_000_000, 1, "a")
+	w.challenge(nil, "a", "b")
+	credited(0)
+}
+
+// TestRoundThatIsNotOver: while one of a round is not measured, the others are not separate from it.
+func TestRoundThatIsNotOver(t *testing.T) {
+	w := newWorld(t)
+	for _, n := range []string{"a", "b", "c"} {
+		w.machine("m"+n, 3_000_000, 128, n)
+		w.alone(n)
+	}
+	w.challenge(nil, "a", "b", "c")
+	w.finds(capacity.Separate, "a", "b", "c")
+	w.all = slices.DeleteFunc(w.all, func(m capacity.Measure) bool { return m.Node == "c" && m.Nodes == 3 })
+	w.finds(capacity.Inconclusive, "a", "b")
+}
+
 // TestSlowOnPurpose: who is slow when alone, so that nothing halves, is credited with what he showed.
 func TestSlowOnPurpose(t *testing.T) {
 	w := newWorld(t)
@@ -161,6 +198,10 @@ func TestUnclearIsInconclusive(t *testing.T) {
 		"halved, and then one is": func(w *world) {
 			w.challenge(map[string]int64{"m1": 500, "m2": 500}, "a", "b")
 			w.challenge(map[string]int64{"m1": 500}, "a", "b")
+		},
+		"one is, and then both": func(w *world) {
+			w.challenge(map[string]int64{"m1": 500}, "a", "b")
+			w.challenge(map[string]int64{"m1": 500, "m2": 500}, "a", "b")
 		},
 		"one does not answer": func(w *world) { w.machine("m2", 2_500_000, 1, "b"); w.challenge(nil, "a", "b") },
 	} {
