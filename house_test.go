@@ -22,10 +22,10 @@ const module = "github.com/assay-network/assay"
 var floors = map[string]int{
 	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6, "packages/image": 6,
 	"audit": 5, "server": 5,
-	"market/vetting": 4, "server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
-	"attest": 3, "attest/eventlog": 3, "attest/corim": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "client": 3, "client/relying": 3,
+	"market/vetting": 4, "server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/benchmark": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
+	"attest": 3, "attest/eventlog": 3, "attest/corim": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "market/capacity": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2, "internal/pack": 2,
-	"internal/canon": 1, "internal/tar": 1, "internal/files": 1, "internal/manual": 1,
+	"internal/canon": 1, "proofs": 1, "internal/tar": 1, "internal/files": 1, "internal/manual": 1,
 }
 
 // testRooms serve tests and demonstrations. They may import anything below the commands; who may import them is a law of
@@ -62,11 +62,13 @@ var sideways = map[string]string{
 	"attest/mint -> attest/tdx":               "a maker encodes with the layout that the format reads",
 	"server -> audit":                         "who may read an entry may read what it names, and what that is stands in one list",
 	"client/relying -> client":                "a relying party fetches the keys of a server",
+	"client -> market/capacity":               "/v1 carries benchmarks",
 	"client -> attest":                        "/v1 carries challenges, which are words of evidence",
 	"verifier/engine -> verifier":             "it puts the two functions behind a request and a response",
 	"verifier/module -> verifier":             "it gives what an appraisal takes",
 	"verifier/module -> verifier/engine":      "it runs what speaks that interface",
 	"internal/inputs -> verifier":             "it reads what an appraisal takes",
+	"proofs -> internal/canon":                "a commitment is a digest",
 	"agent -> agent/device":                   "the loop collects from devices",
 }
 
@@ -133,7 +135,7 @@ func TestImportsGoDown(t *testing.T) {
 }
 
 // ruleRooms are the rooms whose results replay compares.
-var ruleRooms = []string{"internal/canon", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "attest/nvidia", "policy", "market/vetting", "verifier", "verifier/engine", "audit"}
+var ruleRooms = []string{"internal/canon", "proofs", "ledger", "attest", "attest/claim", "attest/eventlog", "attest/tpm", "attest/cloud/gcp", "attest/sevsnp", "attest/tdx", "attest/nvidia", "policy", "market/capacity", "market/vetting", "verifier", "verifier/engine", "audit"}
 
 // laws are the imports that a room must never reach, directly or through others, each with its reason.
 var laws = []struct {
@@ -259,7 +261,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 // TestBuildsForWASI builds what becomes the engine module. Whether it gives the same bytes there is a test of the
 // verifier.
 func TestBuildsForWASI(t *testing.T) {
-	cmd := exec.Command("go", "build", "./attest/...", "./policy/...", "./verifier", "./verifier/engine", "./internal/canon", "./ledger")
+	cmd := exec.Command("go", "build", "./attest/...", "./policy/...", "./verifier", "./verifier/engine", "./internal/canon", "./ledger", "./proofs")
 	cmd.Dir = vectors.Root(t)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

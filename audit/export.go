@@ -148,6 +148,12 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 		}
 		m, err := ledger.ParseEngine(body)
 		return []canon.Digest{m.Module}, err
+	case ledger.KindBenchmark:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		return benchmarkNames(body)
 	case ledger.KindHeads:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

@@ -39,6 +39,8 @@ type history struct {
 	engines map[canon.Digest]*loggedEngine // by module
 	parties *vetting.Book
 
+	benchmarks map[canon.Digest]*benchmark // by the challenge's record
+
 	wanted map[canon.Digest]*found // commitments of promises
 }
 
@@ -86,7 +88,7 @@ func newHistory(promises []GivenPromise) history {
 	h := history{
 		kinds: counter{}, tails: map[string]ledger.Tail{}, policies: map[canon.Digest]*policy.Policy{},
 		items: map[logged]int64{}, again: &reader{}, issues: newIssues(), holders: newHolders(), wanted: map[canon.Digest]*found{},
-		engines: map[canon.Digest]*loggedEngine{},
+		engines: map[canon.Digest]*loggedEngine{}, benchmarks: map[canon.Digest]*benchmark{},
 	}
 	for _, p := range promises {
 		if c, ok := p.commitment(); ok {
@@ -315,6 +317,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		err = r.learnEngine(ctx, index, body)
 	case ledger.KindChallenge:
 		err = r.learnChallenge(ctx, index, e, body)
+	case ledger.KindBenchmark:
+		err = r.learnBenchmark(index, e, body)
 	case ledger.KindHeads:
 		err = r.learnHeads(ctx, index, e, body)
 	case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:

@@ -50,6 +50,7 @@ type Options struct {
 //   - that nothing follows an entry that closes the log
 //   - every hold, release and erasure: that it was allowed. A body that is not there because it was erased, as it may be,
 //     is no fault, and what rests on it is not recomputed
+//   - every benchmark: that the draw follows the commitments, once, and what the room of benchmarks says of what was opened
 //   - the given promises
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
 //     time.bounds), and that the age of its evidence was counted from the first of them
@@ -60,7 +61,8 @@ type Options struct {
 // then it is said what this build would decide.
 //
 // It does not check that the log continues one seen earlier, nor which clocks of a TPM the server should
-// have known, nor the executable that a result names, nor that every submission has a verdict: those without are counted.
+// have known, nor the executable that a result names, nor that every submission has a verdict, and every benchmark a
+// result: those without are counted; nor when the commitments of a benchmark came, which is the server's word.
 // Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
@@ -89,6 +91,9 @@ func (r *replay) run(ctx context.Context) (Report, error) {
 // finish does what is left when the log was read and is whole.
 func (r *replay) finish(ctx context.Context) error {
 	if err := r.recompute(ctx); err != nil {
+		return err
+	}
+	if err := r.recomputeBenchmarks(ctx); err != nil {
 		return err
 	}
 	if err := r.findUnnamed(); err != nil {

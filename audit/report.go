@@ -70,8 +70,9 @@ type Report struct {
 	Appraisals  Tally                `json:"appraisals"`
 	Verdicts    Tally                `json:"verdicts"`
 	Outcomes    []KindCount          `json:"outcomes"` // of the logged verdicts
-	Time        TimeBounds           `json:"time"`     // of appraisals
-	Engines     []SeenEngine         `json:"engines"`  // that the log holds
+	Benchmarks  *Benchmarks          `json:"benchmarks,omitzero"`
+	Time        TimeBounds           `json:"time"`    // of appraisals
+	Engines     []SeenEngine         `json:"engines"` // that the log holds
 	Today       Today                `json:"today"`
 	Promises    []Kept               `json:"promises"`
 	ErasedCount int64                `json:"erased_count,omitzero"` // blobs that are not there because they were erased, as they may be
@@ -242,6 +243,9 @@ func (r Report) Text() string {
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", "%d submissions without a verdict", r.Unanswered)
+	}
+	if b := r.Benchmarks; b != nil {
+		line("benchmarks", "%d challenges, %d results, %d recomputed, %d differ", b.Challenges, b.Results, b.Replayed, b.Differ)
 	}
 	if r.Appraisals.Logged > 0 {
 		line("time", "%s", r.Time.text())

@@ -15,6 +15,11 @@
 //	POST /v1/evidence             canonical envelope of a bundle          202 Submitted        node
 //	GET  /v1/results/{evidence}                                           200 Result           node, operator, auditor, admin
 //	GET  /v1/results/{evidence}/ear                                       200 EAR as a JWT     node, operator, auditor, admin
+//	GET  /v1/benchmark                                                    200 Benchmark        node
+//	POST /v1/benchmark/roots      BenchmarkRoots                          201 draw             node
+//	POST /v1/benchmark/opening    canonical opening                       201 result           node
+//	POST /v1/benchmarks           PlanRequest                             201 Planned          admin
+//	GET  /v1/benchmarks?node=ID                                           200 Measured         admin
 //	GET  /v1/heads/{stream}                                               200 StreamHead       node, operator, auditor, admin
 //	POST /v1/join-tokens          JoinTokenRequest                        201 JoinToken        operator, admin
 //	GET  /v1/nodes                                                        200 Nodes            operator, auditor, admin

@@ -27,6 +27,7 @@ const (
 	KindEngine     = "engine/v1"
 	KindErasure    = "erasure/v1"
 	KindHeads      = "heads/v1"
+	KindBenchmark  = "benchmark/v1"
 
 	KindClaim       = "claim/v1"       // what an issuer says of a party, a place or a device, or takes back
 	KindCertificate = "certificate/v1" // what happens to a provider's certificates and devices
@@ -65,6 +66,7 @@ var streamOf = map[string]string{
 	KindAppraisal:  StreamVerifier,
 	KindVerdict:    StreamVerifier,
 	KindEnrolment:  StreamVerifier,
+	KindBenchmark:  StreamVerifier,
 	KindEvidence:   nodePrefix,
 
 	KindClaim:       issuerPrefix,

@@ -133,7 +133,7 @@ type (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	format := huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
-	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	schemas.RegisterTypeAlias(reflect.TypeFor[jsontext.Value](), reflect.TypeFor[verifier.Appraisal]())
 	bearer := func(about string) *huma.SecurityScheme {
 		return &huma.SecurityScheme{Type: "http", Scheme: "bearer", Description: about}
@@ -158,6 +158,7 @@ func (s *Server) routes() http.Handler {
 		s.publicOperations(api)
 		s.adminOperations(api)
 		s.tokenOperations(api)
+		s.benchmarkOperations(api)
 		s.logRoutes(mux, api)
 	}
 	// huma describes problem documents of its own, which nobody gets.

@@ -24,7 +24,7 @@ import (
 // signed notes, secrets, what the operator set; those are carried over as they are.
 var folded = []string{
 	"arrival", "log", "entry", "run_filter", "stream", "tile", "heads", "stream_head",
-	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased",
+	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased", "benchmark",
 }
 
 // leases belong to running processes.
@@ -316,6 +316,8 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 		return b.foldVerdict(ctx, e)
 	case ledger.KindErasure:
 		return b.foldErasure(ctx, place, e)
+	case ledger.KindBenchmark:
+		return b.foldBenchmark(ctx, e)
 	}
 	return nil
 }

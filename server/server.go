@@ -254,6 +254,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.leaseLoop(ctx) })
 	if s.runs(RoleClock) {
 		loops.Go(func() { s.appraiseLoop(ctx) })
+		loops.Go(func() { s.everyInterval(ctx, "benchmarks failed", s.benchmarksDue) })
 	}
 	if s.runs(RolePublish) {
 		loops.Go(func() { s.everyInterval(ctx, "publishing failed", s.publish) })
@@ -318,7 +319,7 @@ func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, han
 // Advance does once what Run does all the time: takes the roles that are free, appraises what is due and publishes. It is
 // for callers that serve the handler themselves and want to know when it is done.
 func (s *Server) Advance(ctx context.Context) error {
-	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.publish(ctx), s.filterRuns(ctx), s.updateMirror(ctx))
+	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.benchmarksDue(ctx), s.publish(ctx), s.filterRuns(ctx), s.updateMirror(ctx))
 }
 
 // everyInterval does one thing until the context ends. A failure is an alarm and not an end: promises wait.

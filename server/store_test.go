@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(crashURL) != "" {
 		os.Exit(crashChild())
 	}
+	if os.Getenv(envDriver) != "" {
+		os.Exit(driverChild())
+	}
 	os.Exit(pgtest.Main(m))
 }
 

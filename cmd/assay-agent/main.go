@@ -86,7 +86,7 @@ func command() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(joinCommand(), runCommand(), collectCommand(), doctorCommand(), versionCommand(), gpuCommand())
+	root.AddCommand(joinCommand(), runCommand(), collectCommand(), doctorCommand(), benchmarkCommand(), versionCommand(), gpuCommand(), benchmarkDriverCommand())
 	manual.Add(root)
 	return root
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,14 +25,16 @@ func runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Prove this machine to its verifier, again and again",
 		Long: `Answers the verifier's challenges with evidence of this machine until it is stopped. SIGHUP draws new session keys and
-begins a round at once. With --once it does one round, prints the verdict and its evidence, and exits 0 for accept,
-1 for reject, 3 for undecided; and 1 where it finds that the log broke its word to this node.`,
+begins a round at once. Benchmarks that the verifier plans are answered meanwhile. With --once it does one round, prints
+the verdict and its evidence, and exits 0 for accept, 1 for reject, 3 for undecided; and 1 where it finds that the log
+broke its word to this node.`,
 		Args: cobra.NoArgs,
 	}
 	state, devices := stateFlag(c), addDeviceFlags(c)
 	interval := c.Flags().Duration("interval", agent.DefaultInterval, "longest time between two rounds")
 	metrics := c.Flags().String("metrics", "", "loopback `HOST:PORT` that serves Prometheus metrics (default: none)")
 	once := c.Flags().Bool("once", false, "do one round and exit by its verdict")
+	driver := driverFlag(c)
 	c.MarkFlagsMutuallyExclusive("once", "metrics")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
@@ -55,7 +58,16 @@ begins a round at once. With --once it does one round, prints the verdict and it
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 		go forward(c.Context(), hangups, requests)
-		err = a.Run(c.Context(), requests)
+		benchmarks, err := newLoop(*state, *driver, logger)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(c.Context())
+		var answering sync.WaitGroup
+		answering.Go(func() { benchmarks.Run(ctx) })
+		err = a.Run(ctx, requests)
+		cancel()
+		answering.Wait() // for the end of the driver
 		switch {
 		case errors.Is(err, context.Canceled):
 			return nil // stopped by its operator
