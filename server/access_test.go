@@ -76,6 +76,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"POST /v1/join-tokens": "operator admin", "DELETE /v1/nodes/{node}": "operator admin", "GET /v1/nodes": "operator auditor admin",
 		"GET /v1/entries": "auditor admin", "GET /v1/blobs/{digest}": "auditor admin",
 		"GET /v1/heads/{stream}": "node operator auditor admin", "GET /v1/results/{evidence}": "node operator auditor admin", "GET /v1/results/{evidence}/ear": "node operator auditor admin",
+		"GET /v1/benchmark": "node", "POST /v1/benchmark/roots": "node", "POST /v1/benchmark/opening": "node", "GET /v1/benchmarks": "admin", "POST /v1/benchmarks": "admin",
 		"POST /v1/activations": "node", "POST /v1/activations/answer": "node", "POST /v1/challenges": "node", "POST /v1/evidence": "node",
 	}
 	public := []string{
@@ -131,8 +132,11 @@ func TestStrangersLearnNothing(t *testing.T) {
 			if strings.ContainsAny(path, "{}") {
 				t.Fatalf("%s %s: this walk does not know what to put there", op.method, op.path)
 			}
-			if strings.HasPrefix(path, "/v1/entries") {
+			switch path {
+			case "/v1/entries":
 				path += "?from=0"
+			case "/v1/benchmarks":
+				path += "?node=" + values["{node}"]
 			}
 			contentType, body := "", ""
 			if op.method == "POST" || op.method == "PUT" {
