@@ -125,6 +125,7 @@ func (s *Server) routes() http.Handler {
 		s.nodeOperations(api)
 		s.publicOperations(api)
 		s.adminOperations(api)
+		s.inventoryOperations(api)
 		s.logRoutes(mux, api)
 	}
 	// huma describes problem documents of its own, which nobody gets.

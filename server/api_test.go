@@ -168,9 +168,9 @@ func TestOpenAPI(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"DELETE /v1/nodes/{node}", "GET /.well-known/jwks.json", "GET /log/checkpoint", "GET /log/tile/{tile}", "GET /v1/blobs/{digest}", "GET /v1/checkpoints", "GET /v1/engines", "GET /v1/entries", "GET /v1/heads/{stream}", "GET /v1/health",
-		"GET /v1/keys", "GET /v1/nodes", "GET /v1/results/{evidence}",
-		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens",
-		"POST /v1/nodes", "POST /v1/verify",
+		"GET /v1/inventory", "GET /v1/keys", "GET /v1/nodes", "GET /v1/place", "GET /v1/rack-tokens", "GET /v1/reconciliation", "GET /v1/results/{evidence}",
+		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/inventory", "POST /v1/join-tokens",
+		"POST /v1/nodes", "POST /v1/rack-tokens", "POST /v1/verify",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("described\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
