@@ -20,7 +20,6 @@ import (
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/enrol"
-	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
 )
@@ -175,11 +174,9 @@ func (a *app) enrolImport(ctx context.Context, name, errorsFile, output string, 
 		done.Errors = errorsFile
 	}
 	if output == "json" {
-		data, err := canon.Marshal(done)
-		if err != nil {
+		if err := a.printJSON(done); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "%s\n", indent(data))
 	} else {
 		what := "enrolled"
 		if dry {
@@ -375,15 +372,6 @@ func (a *app) enrolTokens(ctx context.Context, names []string, dir, output strin
 	}
 	rows.Flush()
 	return rows.Error()
-}
-
-func (a *app) printJSON(v any) error {
-	data, err := canon.Marshal(v)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.stdout, "%s\n", indent(data))
-	return nil
 }
 
 func (a *app) enrolStatusCommand() *cobra.Command {
