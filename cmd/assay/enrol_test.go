@@ -226,7 +226,7 @@ func TestEnrolScripts(t *testing.T) {
 				ts.Check(err)
 				h, err := c.Health(t.Context())
 				ts.Check(err)
-				ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Append(nil, h.Size+h.Waiting, "\n"), 0o600))
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Append(nil, h.Size, "\n"), 0o600))
 			},
 			// subst FILE...: replaces $NAME in files.
 			"subst": func(ts *testscript.TestScript, _ bool, args []string) {
