@@ -69,12 +69,12 @@ func (r record) read() (h ledger.Host, faults []Fault) {
 			add(attest.IdentityTPMEK, value)
 		}
 	}
-	if r.chip != "" {
-		switch value, err := readHex(r.chip, chipSize, turinChipSize); {
+	for _, text := range words(r.chip) {
+		switch value, err := readHex(text, chipSize, turinChipSize); {
 		case err != nil:
-			fault(columnChip, CodeChipID, r.chip, "take CHIP_ID from a report of this machine: snpguest report, then snpguest display report", "CHIP_ID %v", err)
+			fault(columnChip, CodeChipID, text, "take CHIP_ID from a report of this machine: snpguest report, then snpguest display report", "CHIP_ID %v", err)
 		case allZero(value):
-			fault(columnChip, CodeMasked, r.chip, "unset MASK_CHIP_ID in the firmware's settings, and read CHIP_ID again", "CHIP_ID is hidden: it is all zeros, as that of every chip with MASK_CHIP_ID")
+			fault(columnChip, CodeMasked, text, "unset MASK_CHIP_ID in the firmware's settings, and read CHIP_ID again", "CHIP_ID is hidden: it is all zeros, as that of every chip with MASK_CHIP_ID")
 		default:
 			if allZero(value[turinChipSize:]) {
 				value = value[:turinChipSize]
@@ -82,14 +82,20 @@ func (r record) read() (h ledger.Host, faults []Fault) {
 			add(attest.IdentityAMDChip, value)
 		}
 	}
-	if r.ppid != "" {
-		switch value, err := readHex(r.ppid, ppidSize); {
+	for _, text := range words(r.ppid) {
+		switch value, err := readHex(text, ppidSize); {
 		case err != nil:
-			fault(columnPPID, CodePPID, r.ppid, "take the PPID from the PCK certificate of this machine", "PPID %v", err)
+			fault(columnPPID, CodePPID, text, "take the PPID from the PCK certificate of this machine", "PPID %v", err)
 		case allZero(value):
-			fault(columnPPID, CodePPID, r.ppid, "take the PPID from the PCK certificate of this machine", "PPID is all zeros")
+			fault(columnPPID, CodePPID, text, "take the PPID from the PCK certificate of this machine", "PPID is all zeros")
 		default:
 			add(attest.IdentityIntelPPID, value)
+		}
+	}
+	for _, c := range []struct{ column, cell string }{{columnChip, r.chip}, {columnPPID, r.ppid}} {
+		if n := len(words(c.cell)); n > MaxSockets {
+			fault(c.column, CodeTooLong, fmt.Sprint(n), "list the processors of this machine alone", "%d processors, at most %d", n, MaxSockets)
+			return h, faults
 		}
 	}
 	if len(h.Devices) == 0 && r.ek == "" && r.chip == "" && r.ppid == "" {
@@ -110,10 +116,15 @@ func (r record) read() (h ledger.Host, faults []Fault) {
 	slices.SortFunc(h.Devices, ledger.Device.Compare)
 	for i := 1; i < len(h.Devices); i++ {
 		if h.Devices[i].Compare(h.Devices[i-1]) == 0 {
-			fault(columnGPUs, CodeDuplicate, h.Devices[i].Value.String(), "name each device once", "%s %s stands twice in the row", h.Devices[i].Kind, h.Devices[i].Value)
+			fault(ColumnOf(h.Devices[i].Kind), CodeDuplicate, h.Devices[i].Value.String(), "name each device once", "%s %s stands twice in the row", h.Devices[i].Kind, h.Devices[i].Value)
 		}
 	}
 	return h, faults
+}
+
+// words splits a list.
+func words(cell string) []string {
+	return strings.FieldsFunc(cell, func(r rune) bool { return strings.ContainsRune(" \t\r\n,;|", r) })
 }
 
 func nameCheck(limit int) func(string) error {

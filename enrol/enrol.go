@@ -31,6 +31,8 @@ const (
 	MaxRows = 20_000   // hosts of an inventory
 	MaxCell = 16 << 10 // bytes of one cell: an endorsement certificate with its issuers
 	MaxGPUs = 32       // GPUs and switches of one host
+
+	MaxSockets = 8 // processors of one host
 )
 
 // Codes of faults. A code never changes its meaning.
@@ -85,8 +87,8 @@ var Columns = []Column{
 	{columnHost, false, "its name in your network, at most 253 characters", "gpu42.fra1.example"},
 	{columnBoard, false, "serial number of its board, at most 64 characters; kept, and shown by no evidence", "S123456X7"},
 	{columnEK, false, "TPM: endorsement certificate (PEM, or base64 of DER), or SHA-256 of its key's SubjectPublicKeyInfo in hex", "9f2c41d7a0b3e5f6081726354453627180a1b2c3d4e5f60718293a4b5c6d7e8f"},
-	{columnChip, false, "AMD: CHIP_ID, 128 hex digits, on Turin 16 (snpguest display report); not of zeros: unset MASK_CHIP_ID", ""},
-	{columnPPID, false, "Intel: PPID, 32 hex digits (PCKIDRetrievalTool, or the PCK certificate)", ""},
+	{columnChip, false, "AMD: CHIP_ID, 128 hex digits, on Turin 16 (snpguest display report), of each processor, separated by spaces; not of zeros: unset MASK_CHIP_ID", ""},
+	{columnPPID, false, "Intel: PPID, 32 hex digits (PCKIDRetrievalTool, or the PCK certificate), of each processor, separated by spaces", ""},
 	{columnGPUs, false, "NVIDIA: of each GPU the serial of its key's certificate, decimal as nvattest's ueid or 40 hex digits, or its PDI, 16 hex digits; separated by spaces", "690378826041732399492309725212231526036925833284"},
 }
 

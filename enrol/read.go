@@ -218,7 +218,7 @@ func (rec *record) set(column, cell string) {
 	case columnPPID:
 		rec.ppid = cell
 	case columnGPUs:
-		rec.gpus = strings.FieldsFunc(cell, func(r rune) bool { return strings.ContainsRune(" \t\r\n,;|", r) })
+		rec.gpus = words(cell)
 	}
 }
 

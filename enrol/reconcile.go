@@ -258,6 +258,11 @@ func (r *reconciling) host(i int) {
 		if slices.ContainsFunc(node.Proven, func(shown ledger.Device) bool { return r.same(d, shown) }) || r.shownElsewhere(d, n) {
 			continue
 		}
+		if primary(d.Kind) && slices.ContainsFunc(node.Proven, func(shown ledger.Device) bool {
+			return shown.Kind == d.Kind && slices.ContainsFunc(h.Devices, func(o ledger.Device) bool { return o.Compare(shown) == 0 })
+		}) {
+			continue // a guest shows the processor that it runs on, and the machine has several
+		}
 		fix := "look whether it is in the machine and whether the agent asks it: assay-agent doctor"
 		if d.Kind == KindLeaf {
 			fix = "if its firmware was changed before it was first seen, write its new serial or its PDI into the inventory; else " + fix

@@ -72,6 +72,8 @@ func TestReconcile(t *testing.T) {
 		{"another serial after other firmware", enrol.Fleet{Hosts: []ledger.Host{a}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA gPDI/gNEW", "")}, Aliases: devs("gPDI/gA gPDI/gNEW")}, "A accept n1", nil, 0},
 		{"another serial, and another GPU had that one", enrol.Fleet{Hosts: []ledger.Host{a}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA gPDI/gNEW", "")}, Aliases: devs("gOLD/gA gPDI/gNEW")}, "A accept n1", []string{"missing A n1 ", "unexpected A n1 "}, 0},
 		{"EK of one host, chip of another", enrol.Fleet{Hosts: []ledger.Host{host("A", "R1", "eA cA"), host("B", "R2", "eB cB")}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA cB", "")}}, "A accept n1, B missing ", []string{"missing A n1 ", "moved A n1 ", "missing B  "}, 0},
+		{"a guest on one of two processors", enrol.Fleet{Hosts: []ledger.Host{host("C", "R1", "c1 c2")}, Nodes: []enrol.Node{node("n1", 1, "R1", "c2", "")}}, "C accept n1", nil, 0},
+		{"a processor that is not listed", enrol.Fleet{Hosts: []ledger.Host{host("C", "R1", "eC c1 c2")}, Nodes: []enrol.Node{node("n1", 1, "R1", "eC c3", "")}}, "C accept n1", []string{"missing C n1 ", "missing C n1 ", "unexpected C n1 "}, 0},
 		{"PPID", enrol.Fleet{Hosts: []ledger.Host{host("P", "R1", "pP")}, Nodes: []enrol.Node{node("n1", 1, "R1", "pP", "")}}, "P accept n1", nil, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -245,6 +245,30 @@ func TestEnrolChips(t *testing.T) {
 	})
 }
 
+// TestInventoryOverLogs: the log that goes on has the inventory and what was shown, also of a host that was changed and
+// changed back; it can be audited and rebuilt.
+func TestInventoryOverLogs(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url)
+		a := l.listed("A", l.chip("a"))
+		b := a
+		b.Rack = "R2"
+		l.imports(a)
+		token := l.rackToken()
+		l.imports(b)
+		l.imports(a)
+		one, err := l.joinBy(token.Token, machine(l.amd, "a"))
+		must(t, err)
+		one.prove()
+		l.closeLog("assay.test/log-2")
+		same(t, "changed in the next log", l.imports(l.listed("A", l.chip("a"), l.chip("b"))), []string{"A changed"})
+		if p := one.place(); p.State != client.PlaceMatched || p.Rack != "R1" {
+			t.Errorf("%+v", p)
+		}
+		replayed(t, l.store())
+	})
+}
+
 // TestShownIsFresh: evidence that was copied from another machine, as bytes, shows nothing of who brings it.
 func TestShownIsFresh(t *testing.T) {
 	l := newLab(t, "")
