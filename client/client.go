@@ -16,6 +16,12 @@
 //	GET  /v1/results/{evidence}                                           200 Result       node credential
 //	GET  /v1/results/{evidence}/ear                                       200 EAR as a JWT       node credential
 //	GET  /.well-known/jwks.json                                           200 keys of EARs
+//	GET  /v1/place                                                        200 Place            node credential
+//	POST /v1/inventory            ImportRequest                           201 Imported         admin token
+//	GET  /v1/inventory                                                    200 Inventory        admin token
+//	GET  /v1/reconciliation                                               200 Reconciliation   admin token
+//	POST /v1/rack-tokens          RackTokenRequest                        201 RackToken        admin token
+//	GET  /v1/rack-tokens                                                  200 RackTokens       admin token
 //	GET  /v1/health                                                       200 Health
 //	GET  /v1/keys                                                         200 Keysets
 //	GET  /v1/logs                                                         200 LogList
