@@ -22,7 +22,7 @@ const module = "github.com/assay-network/assay"
 var floors = map[string]int{
 	"cmd/assay": 6, "cmd/assay-agent": 6, "cmd/assay-demo": 6, "cmd/genvectors": 6, "cmd/assay-engine": 6, "packages/image": 6,
 	"audit": 5, "server": 5,
-	"market/vetting": 4, "server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "agent": 4, "agent/benchmark": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
+	"market/vetting": 4, "server/keyring": 4, "verifier": 4, "verifier/engine": 4, "verifier/module": 4, "verifier/collateral": 4, "internal/inputs": 4, "enrol": 4, "agent": 4, "agent/benchmark": 4, "agent/device": 4, "agent/image": 4, "agent/boot": 4,
 	"attest": 3, "attest/eventlog": 3, "attest/corim": 3, "attest/vendorjson": 3, "attest/cloud/azure": 3, "attest/tpm": 3, "attest/sevsnp": 3, "attest/tdx": 3, "attest/nvidia": 3, "attest/cloud/gcp": 3, "attest/mint": 3, "policy": 3, "market/capacity": 3, "client": 3, "client/relying": 3,
 	"ledger": 2, "attest/claim": 2, "internal/doc": 2, "internal/sqldb": 2, "internal/pack": 2,
 	"internal/canon": 1, "proofs": 1, "internal/tar": 1, "internal/files": 1, "internal/manual": 1,

@@ -76,9 +76,12 @@ type Agent struct {
 	counted string   // what the TPM counted when the session keys were drawn
 	// activated is whether the verifier activated the TPM's key since the agent or the machine began.
 	activated bool
-	gated     bool                     // whether this agent closed or opened the GPUs yet
-	ready     bool                     // whether they are open
-	logs      map[string]ledger.Source // of the server, by origin
+
+	// located is whether the agent asked where the inventory has this machine, since these session keys began.
+	located bool
+	gated   bool                     // whether this agent closed or opened the GPUs yet
+	ready   bool                     // whether they are open
+	logs    map[string]ledger.Source // of the server, by origin
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -152,6 +155,9 @@ func (a *Agent) Run(ctx context.Context, requests <-chan struct{}) error {
 // Round proves this machine once. An error says why no verdict was learned; a reject is no error.
 func (a *Agent) Round(ctx context.Context) error {
 	err := a.round(ctx)
+	if err == nil {
+		a.locate(ctx)
+	}
 	if p := client.AsProblem(err); p != nil {
 		switch {
 		case p.Code == client.CodeEvicted:
@@ -227,7 +233,7 @@ func (a *Agent) renew() error {
 	if a.session, err = NewSession(a.c.Random, boot, now); err != nil {
 		return err
 	}
-	a.counted = counted
+	a.counted, a.located = counted, false
 	k := a.session.keys.Digest()
 	a.note(func(s *Status) { s.Keys, s.KeysSince = k, canon.At(now) })
 	a.c.Logger.Info("new session keys", "keys", k.Short(), "reason", a.why)

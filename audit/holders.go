@@ -52,6 +52,9 @@ func (h *holders) learn(now moment, e ledger.Enrolment) (fault error) {
 	if e.Basis == ledger.BasisRevoked && !isOut {
 		h.revoked[e.Node] = now
 	}
+	if e.Basis != ledger.BasisEvidence {
+		return nil // what was shown is held by nobody for that
+	}
 	for _, d := range e.Devices {
 		n := holding{attest.Holder{Identity: attest.Identity{Kind: d.Kind, Value: d.Value}, Node: e.Node}, now}
 		if isOut {

@@ -22,6 +22,12 @@
 //	GET  /v1/benchmarks?node=ID                                           200 Measured         admin
 //	GET  /v1/heads/{stream}                                               200 StreamHead       node, operator, auditor, admin
 //	POST /v1/join-tokens          JoinTokenRequest                        201 JoinToken        operator, admin
+//	GET  /v1/place                                                        200 Place            node
+//	POST /v1/inventory            ImportRequest                           201 Imported         operator, admin
+//	GET  /v1/inventory                                                    200 Inventory        operator, admin
+//	GET  /v1/reconciliation                                               200 Reconciliation   operator, admin
+//	POST /v1/rack-tokens          RackTokenRequest                        201 RackToken        operator, admin
+//	GET  /v1/rack-tokens                                                  200 RackTokens       operator, admin
 //	GET  /v1/nodes                                                        200 Nodes            operator, auditor, admin
 //	DELETE /v1/nodes/{node}                                               204                  operator, admin
 //	GET  /v1/entries                                                      200 Entries          auditor, admin

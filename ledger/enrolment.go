@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -17,19 +18,27 @@ const (
 	BasisEvidence   = "evidence"   // the node's first accepted evidence showed the devices: it is their holder
 	BasisActivation = "activation" // a secret that only the TPM with the endorsement key could open, and only beside the attestation key, came back
 	BasisRevoked    = "revoked"    // none is left: the node is out, and its devices are nobody's
+	BasisInventory  = "inventory"  // the operator said so: a host is to come, and nobody proved anything
+	BasisShown      = "shown"      // the node's evidence, fresh and bound, showed other devices than before, whatever the verdict: it holds none by that
 )
+
+var bases = []string{BasisToken, BasisEvidence, BasisActivation, BasisRevoked, BasisInventory, BasisShown}
 
 // Enrolment records what a verifier believes of a node, and on what ground. The log that goes on after one that was closed
 // has those that stand again, see [Carried].
 type Enrolment struct {
 	Type     string       `json:"type"`
-	Node     string       `json:"node"`
+	Node     string       `json:"node,omitzero"` // absent of an inventory alone
 	Basis    string       `json:"basis"`
-	EK       canon.Digest `json:"ek,omitzero"`      // of an activation: SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
-	AK       canon.Hex    `json:"ak,omitzero"`      // of an activation: name of the attestation key
-	Devices  []Device     `json:"devices,omitzero"` // of evidence
-	Tenant   string       `json:"tenant,omitzero"`  // of a token: whose node it is, a provider's; absent: the verifier's own
-	Verifier string       `json:"verifier"`         // who vouches
+	EK       canon.Digest `json:"ek,omitzero"`       // of an activation: SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
+	AK       canon.Hex    `json:"ak,omitzero"`       // of an activation: name of the attestation key
+	Devices  []Device     `json:"devices,omitzero"`  // of evidence, and of what was shown
+	Evidence canon.Digest `json:"evidence,omitzero"` // of what was shown: body of the evidence
+	Site     string       `json:"site,omitzero"`     // of a token that was one rack's: where that is
+	Rack     string       `json:"rack,omitzero"`
+	Host     *Host        `json:"host,omitzero"`   // of an inventory
+	Tenant   string       `json:"tenant,omitzero"` // of a token: whose node it is, a provider's; absent: the verifier's own
+	Verifier string       `json:"verifier"`        // who vouches
 }
 
 // CheckTenant says what is wrong with the name of a tenant, which is that of a provider or of a renter's firm.
@@ -52,6 +61,7 @@ func Carried(e, first Entry) bool {
 type Device struct {
 	Kind  string    `json:"kind"`
 	Value canon.Hex `json:"value"`
+	Alias canon.Hex `json:"alias,omitzero"` // of what was shown: another name that the evidence bore, which the device may change
 }
 
 // ParseEnrolment reads the canonical bytes of an enrolment.
@@ -63,14 +73,14 @@ func ParseEnrolment(data []byte) (Enrolment, error) {
 	switch {
 	case e.Type != EnrolmentType:
 		return Enrolment{}, fmt.Errorf("enrolment: type %.80q is not known to this build, want %q", e.Type, EnrolmentType)
-	case e.Basis != BasisToken && e.Basis != BasisEvidence && e.Basis != BasisActivation && e.Basis != BasisRevoked:
+	case !slices.Contains(bases, e.Basis):
 		return Enrolment{}, fmt.Errorf("enrolment: basis %.80q is not known to this build", e.Basis)
-	case e.Node == "" || e.Verifier == "":
+	case e.Node == "" && e.Basis != BasisInventory || e.Verifier == "":
 		return Enrolment{}, errors.New("enrolment: node and verifier are needed")
 	case e.EK.IsZero() == (e.Basis == BasisActivation) || (len(e.AK) == 0) == (e.Basis == BasisActivation):
 		return Enrolment{}, errors.New("enrolment: an activation has ek and ak, and nothing else has")
-	case (len(e.Devices) == 0) == (e.Basis == BasisEvidence):
-		return Enrolment{}, errors.New("enrolment: one by evidence has devices, and no other has")
+	case (len(e.Devices) == 0) == (e.Basis == BasisEvidence || e.Basis == BasisShown):
+		return Enrolment{}, errors.New("enrolment: one by evidence, and what was shown, has devices, and no other has")
 	case len(e.Devices) > MaxDevices:
 		return Enrolment{}, fmt.Errorf("enrolment: %d devices, at most %d", len(e.Devices), MaxDevices)
 	}
@@ -81,6 +91,9 @@ func ParseEnrolment(data []byte) (Enrolment, error) {
 		if err := CheckTenant(e.Tenant); err != nil {
 			return Enrolment{}, fmt.Errorf("enrolment: %w", err)
 		}
+	}
+	if err := e.checkPlaces(); err != nil {
+		return Enrolment{}, err
 	}
 	for i, d := range e.Devices {
 		if d.Kind == "" || len(d.Value) == 0 {

@@ -76,6 +76,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"POST /v1/join-tokens": "operator admin", "DELETE /v1/nodes/{node}": "operator admin", "GET /v1/nodes": "operator auditor admin",
 		"GET /v1/entries": "auditor admin", "GET /v1/blobs/{digest}": "auditor admin",
 		"GET /v1/heads/{stream}": "node operator auditor admin", "GET /v1/results/{evidence}": "node operator auditor admin", "GET /v1/results/{evidence}/ear": "node operator auditor admin",
+		"POST /v1/inventory": "operator admin", "GET /v1/inventory": "operator admin", "GET /v1/reconciliation": "operator admin",
+		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator admin", "GET /v1/place": "node",
 		"GET /v1/benchmark": "node", "POST /v1/benchmark/roots": "node", "POST /v1/benchmark/opening": "node", "GET /v1/benchmarks": "admin", "POST /v1/benchmarks": "admin",
 		"POST /v1/activations": "node", "POST /v1/activations/answer": "node", "POST /v1/challenges": "node", "POST /v1/evidence": "node",
 	}

@@ -159,6 +159,7 @@ func (s *Server) routes() http.Handler {
 		s.adminOperations(api)
 		s.tokenOperations(api)
 		s.benchmarkOperations(api)
+		s.inventoryOperations(api)
 		s.logRoutes(mux, api)
 	}
 	// huma describes problem documents of its own, which nobody gets.

@@ -145,6 +145,7 @@ type judgement struct {
 	verdict   policy.Verdict
 	enrol     []attest.Identity // what the node is enrolled with, where this is its first accepted evidence
 	clocks    []attest.TPMClock // that the evidence proves
+	shown     []ledger.Device   // that the node has, as far as this evidence goes
 }
 
 // decide appraises one submission and commits the result, unless another process has done so.
@@ -233,6 +234,7 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 		return j, err
 	}
 	j.clocks = verifier.Clocks(o, appraisal)
+	j.shown = shownBy(shown, appraisal.Claims)
 	unique := appraisal.Claims.Find("set.device-unique", "set")
 	if j.verdict.Outcome == policy.Accept && len(enrolled) == 0 && unique != nil && unique.Status == claim.Affirmed {
 		j.enrol = shown
@@ -307,7 +309,10 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 			return false, err
 		}
 	}
-	return true, s.enrol(ctx, tx, t, j.enrol, now)
+	if err := s.enrol(ctx, tx, t, j.enrol, now); err != nil {
+		return false, err
+	}
+	return true, s.recordShown(ctx, tx, t, j.shown, now)
 }
 
 // enrol makes a node the holder of devices. A node that was revoked meanwhile gets none; a device that was enrolled
@@ -330,6 +335,9 @@ func (s *Server) enrol(ctx context.Context, tx *Tx, t takenEvidence, devices []a
 			return err
 		}
 		e.Devices = append(e.Devices, ledger.Device{Kind: id.Kind, Value: id.Value})
+	}
+	if err := errors.Join(putShown(ctx, tx.SQL, t.node, e.Devices), s.alarmShared(ctx, tx, t.node, e.Devices)); err != nil {
+		return err
 	}
 	return logEnrolment(ctx, tx, e, now, t.digest)
 }

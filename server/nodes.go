@@ -91,18 +91,27 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 		if err := insertNode(ctx, tx.SQL, node, tenant, now); err != nil {
 			return err
 		}
-		// Of two nodes that come with one token at one time, the second finds it ended.
-		done, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1, node = $2 WHERE id = $3 AND ended = 0`, int64(now), node, who.token.ID)
+		site, rack, last, err := spend(ctx, tx.SQL, who.token.ID)
 		if err != nil {
-			return fmt.Errorf("use up a token: %w", err)
+			return err
 		}
-		if n, err := done.RowsAffected(); err != nil || n != 1 {
-			return errors.Join(err, refuse(codeToken, "it was used"))
+		if err := putPlacement(ctx, tx.SQL, node, site, rack); err != nil {
+			return err
+		}
+		if last {
+			// Of two nodes that come with one token at one time, the second finds it ended.
+			done, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1, node = $2 WHERE id = $3 AND ended = 0`, int64(now), node, who.token.ID)
+			if err != nil {
+				return fmt.Errorf("use up a token: %w", err)
+			}
+			if n, err := done.RowsAffected(); err != nil || n != 1 {
+				return errors.Join(err, refuse(codeToken, "it was used"))
+			}
 		}
 		if err := credential.insert(ctx, tx, owner{node: node, tenant: tenant}, now, 0); err != nil {
 			return err
 		}
-		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisToken, Tenant: tenant, Verifier: s.origin}, now)
+		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisToken, Tenant: tenant, Site: site, Rack: rack, Verifier: s.origin}, now)
 	})
 	if err != nil {
 		return client.Joined{}, err

@@ -35,6 +35,7 @@ const (
 	codeNotPublished = "not-published" // 409: no cosigned checkpoint holds the verdict yet
 	codeStalled      = "stalled"       // 503: nothing was published for too long
 	codeOutdone      = "outdone"       // 410: something later speaks against the node
+	codeNothingToDo  = "nothing-to-do" // 409: what is asked for is so already
 	codeErased       = "erased"        // 410: an entry of the log says that it was erased
 	codeTooMany      = "too-many"      // 429: too many open challenges
 	codeInternal     = "internal"      // 500: our fault
@@ -66,6 +67,7 @@ var statuses = map[string]struct {
 	codeNotPublished:            {http.StatusConflict, "the verdict is not published"},
 	codeStalled:                 {http.StatusServiceUnavailable, "the log is stalled"},
 	codeOutdone:                 {http.StatusGone, "the verdict no longer stands alone"},
+	codeNothingToDo:             {http.StatusConflict, "there is nothing to do"},
 	codeErased:                  {http.StatusGone, "it was erased"},
 	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},
 	codeMediaType:               {http.StatusUnsupportedMediaType, "the media type is not known"},

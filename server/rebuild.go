@@ -25,6 +25,7 @@ import (
 var folded = []string{
 	"arrival", "log", "entry", "run_filter", "stream", "tile", "heads", "stream_head",
 	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased", "benchmark",
+	"inventory", "inventory_device", "placement", "shown", "device_alias",
 }
 
 // leases belong to running processes.
@@ -391,7 +392,17 @@ func (b *rebuild) foldEnrolment(ctx context.Context, e ledger.Entry) error {
 	}
 	switch n.Basis {
 	case ledger.BasisToken:
-		return insertNode(ctx, b.dst, n.Node, n.Tenant, e.Time)
+		if err := insertNode(ctx, b.dst, n.Node, n.Tenant, e.Time); err != nil {
+			return err
+		}
+		return putPlacement(ctx, b.dst, n.Node, n.Site, n.Rack)
+	case ledger.BasisInventory:
+		if err := dropHostDevices(ctx, b.dst, *n.Host); err != nil {
+			return err
+		}
+		return putHost(ctx, b.dst, *n.Host)
+	case ledger.BasisShown:
+		return putShown(ctx, b.dst, n.Node, n.Devices)
 	case ledger.BasisActivation:
 		return putActivation(ctx, b.dst, n.Node, n.AK, n.EK, e.Time)
 	case ledger.BasisEvidence:
@@ -400,6 +411,7 @@ func (b *rebuild) foldEnrolment(ctx context.Context, e ledger.Entry) error {
 				return err
 			}
 		}
+		return putShown(ctx, b.dst, n.Node, n.Devices)
 	case ledger.BasisRevoked:
 		return endNode(ctx, b.dst, n.Node, e.Time)
 	}

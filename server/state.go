@@ -25,8 +25,10 @@ func endNode(ctx context.Context, tx *sql.Tx, node string, at canon.Time) error 
 	if _, err := tx.ExecContext(ctx, `UPDATE node SET revoked = $1 WHERE id = $2`, int64(at), node); err != nil {
 		return fmt.Errorf("revoke node %s: %w", node, err)
 	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM device WHERE node = $1`, node); err != nil {
-		return fmt.Errorf("revoke node %s: %w", node, err)
+	for _, table := range []string{"device", "shown"} {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE node = $1`, node); err != nil {
+			return fmt.Errorf("revoke node %s: %w", node, err)
+		}
 	}
 	return nil
 }

@@ -61,3 +61,24 @@ func Clock(comp attest.Component) (clock attest.TPMClock, ok bool) {
 	name, err := KeyName(public)
 	return attest.TPMClock{AK: name, ResetCount: int64(q.ResetCount), RestartCount: int64(q.RestartCount), Clock: int64(q.Clock)}, err == nil
 }
+
+// EndorsementKey names the key that an endorsement certificate (DER, PEM, or several of either, the key's first) is for, as
+// activations do. It reads the certificate as an inventory has it and verifies nothing: neither its signature nor its dates.
+// A certificate that is sloppy DER, as some makers', names its key as well.
+func EndorsementKey(certificate []byte) (canon.Digest, error) {
+	certs, err := splitCertificates(fromPEM(certificate))
+	if err != nil {
+		return canon.Digest{}, fmt.Errorf("endorsement certificate: %w", err)
+	}
+	if len(certs) == 0 {
+		return canon.Digest{}, errors.New("no endorsement certificate")
+	}
+	c, err := parseCertificate(certs[0])
+	if err != nil {
+		return canon.Digest{}, fmt.Errorf("endorsement certificate: %w", err)
+	}
+	if err := checkEK(c); err != nil {
+		return canon.Digest{}, fmt.Errorf("endorsement certificate: %w", err)
+	}
+	return c.digest, nil
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/x509"
+	"encoding/pem"
 	"strings"
 	"testing"
 	"time"
@@ -97,5 +98,30 @@ func TestClock(t *testing.T) {
 	s.put(tpm.PartQuote, s.part(tpm.PartQuote)[:20])
 	if _, ok := tpm.Clock(s.comp); ok {
 		t.Error("a quote that is cut off told the time")
+	}
+}
+
+// TestEndorsementKey: an inventory's certificate names the key that an activation names; nothing of it is verified.
+func TestEndorsementKey(t *testing.T) {
+	maker := mint.NewTPMMaker()
+	certificate := maker.TPM("one").EKCertificate(mint.TPMOptions{})
+	want := tpm.KeyDigest(certificate.X509().PublicKey)
+	for _, row := range []struct {
+		name string
+		data []byte
+		want string // in the error; empty: none
+	}{
+		{"DER", certificate.DER, ""},
+		{"PEM", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.DER}), ""},
+		{"with its issuer", append(bytes.Clone(certificate.DER), maker.CA.DER...), ""},
+		{"an authority's", maker.CA.DER, "for an authority"},
+		{"cut off", certificate.DER[:100], "does not end where it does"},
+		{"nothing", nil, "no endorsement certificate"},
+		{"no certificate", []byte{0x30, 0}, "endorsement certificate: "},
+	} {
+		got, err := tpm.EndorsementKey(row.data)
+		if row.want == "" && (err != nil || got != want) || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s: %s, %v, want %q", row.name, got, err, row.want)
+		}
 	}
 }

@@ -28,25 +28,28 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine could prove and what is missing",
-		Long: `Looks at everything that the agent needs, one line each: ok or missing, and below what is missing how to fix it. The
-last line names the hardware tier in reach: H0 self-reported, H2 CPU TEE attested; a TPM alone shows whose hardware it is
-and what was booted, and keeps nobody out. It takes evidence and throws it away. It exits 0 whatever it finds: finding
-out is its job.`,
+		Long: `Looks at everything that the agent needs, one line each: ok or missing, and below what is missing how to fix it. Then it
+names the hardware level in reach: H0 self-reported, H2 CPU TEE attested, H3 CPU and GPU attested; a TPM alone shows whose
+hardware it is and what was booted, and keeps nobody out. The end says which tier of providers the hardware reaches, and
+what the next one asks more. It takes evidence and throws it away. It exits 0 whatever it finds: finding out is its job.`,
 		Args: cobra.NoArgs,
 	}
 	state, devices := stateFlag(c), addDeviceFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d := doctor{c.OutOrStdout()}
-		tier := "H0 self-reported"
-		if d.tee(devices.tsm) {
-			tier = "H2 CPU TEE attested"
-		}
+		tee := d.tee(devices.tsm)
 		d.tpm(devices)
-		d.gpus(devices)
+		gpus := d.gpus(devices)
 		d.host()
 		d.joined(c.Context(), *state)
-		_, err := fmt.Fprintf(d.out, "hardware tier in reach: %s\n", tier)
-		return err
+		level := "H0 self-reported"
+		switch {
+		case tee && gpus:
+			level = "H3 CPU and GPU attested"
+		case tee:
+			level = "H2 CPU TEE attested"
+		}
+		return d.reach(level, tee)
 	}
 	return c
 }
@@ -60,6 +63,21 @@ func (d doctor) ok(what, format string, args ...any) {
 func (d doctor) missing(what string, why error, fix string) {
 	fmt.Fprintf(d.out, "missing  %-14s %v\n", what, why)
 	fmt.Fprintf(d.out, "         fix: %s\n", fix)
+}
+
+// reach says which tier of providers the hardware reaches, and what the next one asks more.
+func (d doctor) reach(level string, tee bool) error {
+	reached, next := agent.Reach(tee)
+	things := "things are"
+	if len(next.Asks) == 1 {
+		things = "thing is"
+	}
+	fmt.Fprintf(d.out, "hardware level in reach: %s\n", level)
+	for _, a := range next.Asks {
+		fmt.Fprintf(d.out, "asked    %-14s %s\n", a.Criterion, a.Words)
+	}
+	_, err := fmt.Fprintf(d.out, "this host reaches `%s`; for `%s` %d %s missing\n", reached.Name, next.Name, len(next.Asks), things)
+	return err
 }
 
 // tee looks for a CPU TEE that this build can speak for. The first thing missing hides what rests on it.
@@ -162,58 +180,62 @@ func (d doctor) tpm(devices *deviceFlags) {
 	}
 }
 
-// gpus looks at the GPUs that the agent would ask. On confidential ones it takes reports, under a nonce that nobody asked for.
-func (d doctor) gpus(devices *deviceFlags) {
+// gpus looks at the GPUs that the agent would ask. On confidential ones it takes reports, under a nonce that nobody asked for,
+// and reports whether there are some and all are NVIDIA's.
+func (d doctor) gpus(devices *deviceFlags) bool {
 	g, ok := devices.openGPUs()
 	switch {
 	case !ok && devices.nvml == noDevice:
 		d.ok("GPU", "left alone")
-		return
+		return false
 	case !ok && !devices.driver():
 		d.ok("GPU", "no driver of NVIDIA's is loaded")
-		return
+		return false
 	case !ok || !device.HasNVML:
 		d.missing("GPU", device.ErrNoNVML, "CGO_ENABLED=1 go build -tags nvml ./cmd/assay-agent")
-		return
+		return false
 	}
 	s, err := g.Status()
 	if err != nil {
 		d.missing("GPU", err, "install NVIDIA's driver, load it, and run as root: nvidia-smi must list the GPUs")
-		return
+		return false
 	}
 	for i, gpu := range s.GPUs {
 		d.ok(fmt.Sprintf("GPU %d", i), "%s, %s, driver %s", gpu.Name, gpu.UUID, gpu.Driver)
 	}
 	if s.NVML == nil || s.NVML.CCFeature == 0 && s.NVML.MultiGPUMode == 0 {
 		d.missing("GPU reports", errors.New("CC off"), "start this machine with the GPUs in confidential mode: the host sets it with nvidia_gpu_tools.py --set-cc-mode=on")
-		return
+		return false
 	}
 	n := s.NVML
 	d.ok("GPU settings", "capable %d, environment %d, CC %d, DevTools %d, multi-GPU mode %d", n.Capable, n.Environment, n.CCFeature, n.DevToolsMode, n.MultiGPUMode)
 	var nonce canon.Digest
 	if _, err := rand.Read(nonce[:]); err != nil {
 		d.missing("GPU reports", err, "the kernel gives no randomness")
-		return
+		return false
 	}
 	e, err := g.Take(nonce)
 	if err != nil {
 		d.missing("GPU reports", err, "the driver refuses reports: look into the kernel's log for NVRM, and restart the machine")
-		return
+		return false
 	}
 	roots, err := attest.NewRoots(nvidia.VendorRoots()...)
 	if err != nil {
 		d.missing("GPU reports", err, "use another build of the agent")
-		return
+		return false
 	}
+	all := len(e.Components) > 0
 	for _, c := range e.Components {
 		var unused claim.Set
 		f := nvidia.Appraise(c, c.Label, &attest.Case{Roots: roots, At: canon.At(time.Now())}, attest.Asked{ReportData: nonce[:]}, &unused)
 		if len(f.Identities) == 0 {
 			d.missing(c.Label, errors.New("its certificates are not NVIDIA's"), "a verifier will refuse it: assay verify says why")
+			all = false
 			continue
 		}
 		d.ok(c.Label, "%s", f.Identities[0])
 	}
+	return all
 }
 
 func (d doctor) host() {

@@ -46,6 +46,7 @@ func Missing() string {
 // Machine is one machine. Its methods are for one goroutine.
 type Machine struct {
 	dir     string
+	maker   string    // folder of the authority that certified its TPM
 	process *exec.Cmd // nil: it is switched off
 	log     mint.EventLog
 	ima     bytes.Buffer
@@ -55,19 +56,25 @@ type Machine struct {
 // New makes a machine in an empty folder: its TPM with an endorsement key, and the certificate of that, by an authority
 // made for this machine alone. It is switched off. The folder's path must be short, since it holds sockets.
 func New(ctx context.Context, dir string) (*Machine, error) {
-	m := &Machine{dir: dir}
+	return NewOf(ctx, dir, filepath.Join(dir, "ca"))
+}
+
+// NewOf is [New] for a machine whose TPM is of a maker: the authority in a folder, which is made for the first machine of
+// it.
+func NewOf(ctx context.Context, dir, maker string) (*Machine, error) {
+	m := &Machine{dir: dir, maker: maker}
 	localca, err := exec.LookPath("swtpm_localca")
 	if err != nil {
 		return nil, err
 	}
-	for _, folder := range []string{"ca", "state", "logs"} {
-		if err := os.MkdirAll(m.at(folder), 0o700); err != nil {
+	for _, folder := range []string{maker, m.at("state"), m.at("logs")} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, err
 		}
 	}
 	for name, text := range map[string]string{
 		"setup.conf": fmt.Sprintf("create_certs_tool=%s\ncreate_certs_tool_config=%s\ncreate_certs_tool_options=%s\nactive_pcr_banks = sha256\n", localca, m.at("ca.conf"), m.at("ca.options")),
-		"ca.conf":    fmt.Sprintf("statedir = %[1]s\nsigningkey = %[1]s/sign.pem\nissuercert = %[1]s/issuer.pem\ncertserial = %[1]s/serial\n", m.at("ca")),
+		"ca.conf":    fmt.Sprintf("statedir = %[1]s\nsigningkey = %[1]s/sign.pem\nissuercert = %[1]s/issuer.pem\ncertserial = %[1]s/serial\n", maker),
 		"ca.options": "--platform-manufacturer Assay\n--platform-version 1\n--platform-model software\n",
 	} {
 		if err := os.WriteFile(m.at(name), []byte(text), 0o600); err != nil {
@@ -94,8 +101,8 @@ func (m *Machine) TPM() device.TPMConfig {
 // Roots returns the root file of the machine's own authority.
 func (m *Machine) Roots() ([]attest.RootFile, error) {
 	f := attest.RootFile{Name: "tpm-swtpm.pem"}
-	for _, name := range []string{"ca/swtpm-localca-rootca-cert.pem", "ca/issuer.pem"} {
-		data, err := os.ReadFile(m.at(name))
+	for _, name := range []string{"swtpm-localca-rootca-cert.pem", "issuer.pem"} {
+		data, err := os.ReadFile(filepath.Join(m.maker, name))
 		if err != nil {
 			return nil, err
 		}

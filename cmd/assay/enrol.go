@@ -1,0 +1,599 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/enrol"
+	"github.com/assay-network/assay/internal/files"
+	"github.com/assay-network/assay/ledger"
+)
+
+// importBatch is how many hosts one request hands in: few, so that the bar moves and little is sent twice.
+const importBatch = 100
+
+// faultColumns are the columns of an error file.
+var faultColumns = []string{"row", "asset", "column", "code", "value", "problem", "fix"}
+
+func (a *app) enrolCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "enrol",
+		Short: "Bring a fleet of machines in: inventory, tokens for racks, reconciliation",
+		Long: `Bring a fleet of machines in, at the server that ` + "`assay login`" + ` remembers.
+
+  1. assay enrol init              a commented template of an inventory
+  2. assay enrol import FILE       its hosts are to come; bad rows go to an error file
+  3. assay enrol tokens            one expiring token for each rack
+  4. on each host: assay-agent join URL --token TOKEN, then assay-agent run
+  5. assay enrol status            how far it is
+  6. assay enrol reconcile         what is missing, unexpected, moved or duplicate`,
+		Example: "  assay enrol init\n  assay enrol import inventory.csv\n  assay enrol tokens --dir tokens\n  assay enrol status\n  assay enrol reconcile -o csv > findings.csv",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	cmd.AddCommand(a.enrolInitCommand(), a.enrolImportCommand(), a.enrolTokensCommand(), a.enrolStatusCommand(), a.enrolReconcileCommand())
+	return cmd
+}
+
+func (a *app) enrolInitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a commented template of an inventory, in CSV and in JSON",
+		Long: `Write a commented template of an inventory, in CSV and in JSON.
+
+It writes inventory.csv and inventory.json into DIR, here where none is named. Use
+the one that suits you. A file that is there is left as it is, and nothing is written.`,
+		Example: "  assay enrol init\n  assay enrol init fleet",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			return a.enrolInit(dir)
+		},
+	}
+}
+
+func (a *app) enrolInit(dir string) error {
+	templates := []struct {
+		name string
+		data []byte
+	}{{"inventory.csv", enrol.TemplateCSV()}, {"inventory.json", enrol.TemplateJSON()}}
+	for _, t := range templates {
+		if _, err := os.Lstat(filepath.Join(dir, t.name)); err == nil {
+			return withHint(fmt.Errorf("%s is there already", filepath.Join(dir, t.name)), "name another folder: assay enrol init DIR")
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, t := range templates {
+		if err := os.WriteFile(filepath.Join(dir, t.name), t.data, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout, filepath.Join(dir, t.name))
+	}
+	return nil
+}
+
+func (a *app) enrolImportCommand() *cobra.Command {
+	var errorsFile, output string
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Hand in an inventory: hosts that are to come",
+		Long: fmt.Sprintf(`Hand in an inventory: hosts that are to come.
+
+FILE is CSV (comma, semicolon or tab; UTF-8) or JSON, as `+"`assay enrol init`"+` writes it.
+A bad row stops no other: it goes to the error file, with row, column, code, problem
+and fix. What the server has already is left alone, so the same file handed in twice
+changes nothing, and an import that was cut off is handed in again. A host that is no
+longer in the file stays. At most %d hosts and %d MiB.
+
+Exit codes: 0 every row was taken, 1 some were refused, 2 usage or could not run.`, enrol.MaxRows, enrol.MaxFile>>20),
+		Example: "  assay enrol import inventory.csv\n  assay enrol import inventory.csv --dry-run\n  assay enrol import inventory.json --errors faults.csv",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if errorsFile == "" {
+				errorsFile = args[0] + ".errors.csv"
+			}
+			return a.enrolImport(c.Context(), args[0], errorsFile, output, dry)
+		},
+	}
+	cmd.Flags().StringVar(&errorsFile, "errors", "", "error `FILE` for rows that are refused (default FILE.errors.csv)")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "read the file and hand nothing in")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// imported is what an import came to.
+type imported struct {
+	Rows      int    `json:"rows"` // of the file that are hosts
+	Enrolled  int    `json:"enrolled"`
+	Added     int    `json:"added"`
+	Changed   int    `json:"changed"`
+	Unchanged int    `json:"unchanged"`
+	Refused   int    `json:"refused"` // rows
+	Errors    string `json:"errors,omitzero"`
+	DryRun    bool   `json:"dry_run,omitzero"`
+}
+
+func (a *app) enrolImport(ctx context.Context, name, errorsFile, output string, dry bool) error {
+	if output != "text" && output != "json" {
+		return fmt.Errorf("output %q: want text or json", output)
+	}
+	data, err := files.Bounded(name, enrol.MaxFile)
+	if err != nil {
+		return err
+	}
+	rows, faults, err := enrol.Read(name, data)
+	if err != nil {
+		return err
+	}
+	done := imported{DryRun: dry}
+	if !dry {
+		c, err := a.session()
+		if err != nil {
+			return err
+		}
+		refused, err := a.handIn(ctx, c, rows, &done)
+		if err != nil {
+			return withHint(fmt.Errorf("%d of %d hosts were handed in: %w", done.Enrolled, len(rows), err), "run it again: what was taken is not taken twice")
+		}
+		faults = append(faults, refused...)
+	}
+	bad := map[int]bool{}
+	for _, f := range faults {
+		bad[f.Row] = true
+	}
+	done.Refused = len(bad)
+	if dry {
+		done.Enrolled = len(rows)
+	}
+	done.Rows = done.Enrolled + done.Refused
+	if err := writeFaults(errorsFile, faults); err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		done.Errors = errorsFile
+	}
+	if output == "json" {
+		if err := a.printJSON(done); err != nil {
+			return err
+		}
+	} else {
+		what := "enrolled"
+		if dry {
+			what = "good, nothing was handed in"
+		}
+		fmt.Fprintf(a.stdout, "%d rows: %d %s (%d added, %d changed, %d unchanged), %d refused\n", done.Rows, done.Enrolled, what, done.Added, done.Changed, done.Unchanged, done.Refused)
+	}
+	if len(faults) > 0 {
+		a.say("refused rows are explained in %s", errorsFile)
+		return outcome(exitReject)
+	}
+	return nil
+}
+
+// handIn hands hosts in, in batches. Those that lack a device which another row may yet give up are handed in once more.
+func (a *app) handIn(ctx context.Context, c *client.Client, rows []enrol.Row, done *imported) ([]enrol.Fault, error) {
+	tell := a.progress()
+	var faults []enrol.Fault
+	for todo, sent := rows, 0; len(todo) > 0; {
+		faults = nil
+		var again []enrol.Row
+		moved := false
+		for batch := range slices.Chunk(todo, importBatch) {
+			hosts := make([]ledger.Host, len(batch))
+			for i, r := range batch {
+				hosts[i] = r.Host
+			}
+			answer, err := c.ImportHosts(ctx, hosts)
+			if err != nil {
+				return nil, err
+			}
+			if len(answer.Hosts) != len(batch) {
+				return nil, fmt.Errorf("the server answered for %d hosts, handed in were %d", len(answer.Hosts), len(batch))
+			}
+			for i, h := range answer.Hosts {
+				switch h.State {
+				case client.HostAdded:
+					done.Added++
+				case client.HostChanged:
+					done.Changed, moved = done.Changed+1, true
+				case client.HostUnchanged:
+					done.Unchanged++
+				case client.HostRefused:
+					faults = append(faults, enrol.Fault{Row: batch[i].Row, Asset: h.Asset, Column: h.Column, Code: h.Code, Problem: h.Problem, Fix: h.Fix})
+					again = append(again, batch[i])
+					continue
+				default:
+					return nil, fmt.Errorf("the server answered %.80q for asset %s, which is not known to this build", h.State, h.Asset)
+				}
+				done.Enrolled++
+			}
+			if sent += len(batch); tell != nil && sent <= len(rows) {
+				tell("import", int64(sent), int64(len(rows)))
+			}
+		}
+		if todo = again; !moved {
+			break
+		}
+	}
+	return faults, nil
+}
+
+// writeFaults writes an error file. One of an earlier import goes where there is no fault any more.
+func writeFaults(name string, faults []enrol.Fault) error {
+	if len(faults) == 0 {
+		old, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.HasPrefix(old, []byte("row,asset,column,code,")) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.Remove(name)
+	}
+	slices.SortStableFunc(faults, func(a, b enrol.Fault) int { return a.Row - b.Row })
+	var b bytes.Buffer
+	rows := csv.NewWriter(&b)
+	rows.Write(faultColumns)
+	for _, f := range faults {
+		writeCells(rows, strconv.Itoa(f.Row), f.Asset, f.Column, f.Code, f.Value, f.Problem, f.Fix)
+	}
+	rows.Flush()
+	return files.Replace(name, b.Bytes())
+}
+
+// writeCells writes a row in which no cell is a formula.
+func writeCells(w *csv.Writer, cells ...string) {
+	for i := range cells {
+		cells[i] = cell(cells[i])
+	}
+	w.Write(cells)
+}
+
+func (a *app) enrolTokensCommand() *cobra.Command {
+	var racks []string
+	var dir, output string
+	var life time.Duration
+	cmd := &cobra.Command{
+		Use:   "tokens",
+		Short: "Make a token for each rack that waits for hosts",
+		Long: `Make a token for each rack that waits for hosts.
+
+A token lets as many nodes in as its rack has hosts that are still to come, and ends
+with the last of them or when it expires. The server keeps a hash of it and cannot
+show it again. Tokens go to stdout, or with --dir into one file each, for its owner
+alone to read.`,
+		Example: "  assay enrol tokens --dir tokens\n  assay enrol tokens --rack fra1/B07 --life 24h",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.enrolTokens(c.Context(), racks, dir, output, life)
+		},
+	}
+	cmd.Flags().StringSliceVar(&racks, "rack", nil, "`SITE/RACK`, several times (default: every rack that waits)")
+	cmd.Flags().StringVar(&dir, "dir", "", "folder for one file for each rack, SITE_RACK.token")
+	cmd.Flags().DurationVar(&life, "life", 0, "how long the tokens are good (default: 168h, at most 720h)")
+	cmd.Flags().StringVarP(&output, "output", "o", "csv", "csv or json, without --dir")
+	return cmd
+}
+
+// rackPlace is a rack at its site.
+type rackPlace struct{ site, rack string }
+
+func comparePlaces(a, b rackPlace) int {
+	return cmp.Or(strings.Compare(a.site, b.site), strings.Compare(a.rack, b.rack))
+}
+
+func (a *app) enrolTokens(ctx context.Context, names []string, dir, output string, life time.Duration) error {
+	switch {
+	case output != "csv" && output != "json":
+		return fmt.Errorf("output %q: want csv or json", output)
+	case life < 0 || life%time.Second != 0:
+		return fmt.Errorf("life %s: want whole seconds", life)
+	}
+	var racks []rackPlace
+	for _, name := range names {
+		site, rack, ok := strings.Cut(name, "/")
+		if !ok || site == "" || rack == "" {
+			return fmt.Errorf("rack %q: want SITE/RACK", name)
+		}
+		racks = append(racks, rackPlace{site, rack})
+	}
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		hosts, err := allHosts(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if r := (rackPlace{h.Host.Site, h.Host.Rack}); h.State == client.HostMissing && !slices.Contains(racks, r) {
+				racks = append(racks, r)
+			}
+		}
+		if len(racks) == 0 {
+			a.say("no rack waits for a host")
+			return nil
+		}
+		slices.SortFunc(racks, comparePlaces)
+	}
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	list := client.RackTokens{Tokens: []client.RackToken{}}
+	for _, r := range racks {
+		t, err := c.NewRackToken(ctx, client.RackTokenRequest{Site: r.site, Rack: r.rack, Life: int64(life / time.Second)})
+		if err != nil {
+			return fmt.Errorf("rack %s/%s: %w", r.site, r.rack, err)
+		}
+		if dir != "" { // at once: the server does not show it again
+			name := filepath.Join(dir, t.Site+"_"+t.Rack+".token")
+			if err := files.Replace(name, []byte(t.Token+"\n")); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stdout, name)
+		}
+		list.Tokens = append(list.Tokens, t)
+		a.say("site %s, rack %s: lets %d nodes in, until %s", t.Site, t.Rack, t.Uses, t.Expires)
+	}
+	switch {
+	case dir != "":
+		return nil
+	case output == "json":
+		return a.printJSON(list)
+	}
+	rows := csv.NewWriter(a.stdout)
+	rows.Write([]string{"site", "rack", "token", "uses", "expires"})
+	for _, t := range list.Tokens {
+		writeCells(rows, t.Site, t.Rack, t.Token, strconv.FormatInt(t.Uses, 10), t.Expires.String())
+	}
+	rows.Flush()
+	return rows.Error()
+}
+
+func (a *app) enrolStatusCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Say how far the enrolment is, rack by rack",
+		Long:    "Say how far the enrolment is: of each rack how many hosts are to come, joined, and what the last verdicts were.\ncsv has a row for each host, json everything.",
+		Example: "  assay enrol status\n  assay enrol status -o csv > hosts.csv",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.enrolStatus(c.Context(), output) },
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or csv")
+	return cmd
+}
+
+// fleetStatus is the answer of `assay enrol status` in JSON.
+type fleetStatus struct {
+	Racks  []rackStatus        `json:"racks"`
+	Hosts  []client.HostRecord `json:"hosts"`
+	Tokens []client.RackToken  `json:"tokens"`
+}
+
+type rackStatus struct {
+	Site      string `json:"site"`
+	Rack      string `json:"rack"`
+	Hosts     int    `json:"hosts"`
+	Missing   int    `json:"missing"`
+	Joined    int    `json:"joined"` // and not judged yet
+	Accept    int    `json:"accept"`
+	Reject    int    `json:"reject"`
+	Undecided int    `json:"undecided"`
+	Tokens    int64  `json:"tokens"` // nodes that tokens still let in
+}
+
+func (r *rackStatus) add(o rackStatus) {
+	r.Hosts, r.Missing, r.Joined, r.Accept = r.Hosts+o.Hosts, r.Missing+o.Missing, r.Joined+o.Joined, r.Accept+o.Accept
+	r.Reject, r.Undecided, r.Tokens = r.Reject+o.Reject, r.Undecided+o.Undecided, r.Tokens+o.Tokens
+}
+
+func (a *app) enrolStatus(ctx context.Context, output string) error {
+	if !slices.Contains([]string{"text", "json", "csv"}, output) {
+		return fmt.Errorf("output %q: want text, json or csv", output)
+	}
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	s := fleetStatus{Racks: []rackStatus{}, Tokens: []client.RackToken{}}
+	if s.Hosts, err = allHosts(ctx, c); err != nil {
+		return err
+	}
+	for after := ""; ; {
+		page, err := c.RackTokens(ctx, after)
+		if err != nil {
+			return err
+		}
+		s.Tokens = append(s.Tokens, page.Tokens...)
+		if after = page.After; after == "" {
+			break
+		}
+	}
+	s.count()
+	switch output {
+	case "json":
+		return a.printJSON(s)
+	case "csv":
+		rows := csv.NewWriter(a.stdout)
+		rows.Write([]string{"asset", "site", "rack", "host", "board", "state", "node", "decided"})
+		for _, h := range s.Hosts {
+			decided := ""
+			if h.Decided != 0 {
+				decided = h.Decided.String()
+			}
+			writeCells(rows, h.Host.Asset, h.Host.Site, h.Host.Rack, h.Host.Name, h.Host.Board, h.State, h.Node, decided)
+		}
+		rows.Flush()
+		return rows.Error()
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SITE\tRACK\tHOSTS\tMISSING\tJOINED\tACCEPT\tREJECT\tUNDECIDED\tTOKENS")
+	line := func(r rackStatus) {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Site, r.Rack, r.Hosts, r.Missing, r.Joined, r.Accept, r.Reject, r.Undecided, r.Tokens)
+	}
+	all := rackStatus{Site: "all"}
+	for _, r := range s.Racks {
+		all.add(r)
+		line(r)
+	}
+	line(all)
+	return w.Flush()
+}
+
+// count counts hosts and tokens by rack.
+func (s *fleetStatus) count() {
+	at := map[rackPlace]int{}
+	rack := func(site, name string) *rackStatus {
+		i, ok := at[rackPlace{site, name}]
+		if !ok {
+			i = len(s.Racks)
+			at[rackPlace{site, name}] = i
+			s.Racks = append(s.Racks, rackStatus{Site: site, Rack: name})
+		}
+		return &s.Racks[i]
+	}
+	for _, h := range s.Hosts {
+		r := rack(h.Host.Site, h.Host.Rack)
+		r.Hosts++
+		switch h.State {
+		case client.HostMissing:
+			r.Missing++
+		case client.Accept:
+			r.Accept++
+		case client.Reject:
+			r.Reject++
+		case client.Undecided:
+			r.Undecided++
+		default:
+			r.Joined++
+		}
+	}
+	for _, t := range s.Tokens {
+		rack(t.Site, t.Rack).Tokens += t.Uses - t.Used
+	}
+	slices.SortFunc(s.Racks, func(a, b rackStatus) int {
+		return comparePlaces(rackPlace{a.Site, a.Rack}, rackPlace{b.Site, b.Rack})
+	})
+}
+
+// allHosts reads the whole inventory.
+func allHosts(ctx context.Context, c *client.Client) ([]client.HostRecord, error) {
+	all := []client.HostRecord{}
+	for after := ""; ; {
+		page, err := c.Inventory(ctx, after)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Hosts...)
+		if after = page.After; after == "" {
+			return all, nil
+		}
+	}
+}
+
+func (a *app) enrolReconcileCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "reconcile",
+		Short: "Compare the inventory with what nodes show",
+		Long: `Compare the inventory with what nodes show.
+
+missing     in the inventory, and no node shows it
+unexpected  a node shows it, and the inventory does not have it
+moved       elsewhere than the inventory says
+duplicate   on two nodes at once; who holds the device keeps its standing
+
+Exit codes: 0 nothing differs, 1 something does, 2 usage or could not run.`,
+		Example: "  assay enrol reconcile\n  assay enrol reconcile -o csv > findings.csv",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.enrolReconcile(c.Context(), output) },
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or csv")
+	return cmd
+}
+
+func (a *app) enrolReconcile(ctx context.Context, output string) error {
+	if !slices.Contains([]string{"text", "json", "csv"}, output) {
+		return fmt.Errorf("output %q: want text, json or csv", output)
+	}
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	var all client.Reconciliation
+	for after := 0; ; {
+		page, err := c.Reconciliation(ctx, after)
+		if err != nil {
+			return err
+		}
+		page.Findings, after = append(all.Findings, page.Findings...), page.After
+		all = page
+		if after == 0 {
+			break
+		}
+	}
+	switch output {
+	case "json":
+		if all.Findings == nil {
+			all.Findings = []client.Finding{}
+		}
+		if err := a.printJSON(all); err != nil {
+			return err
+		}
+	case "csv":
+		rows := csv.NewWriter(a.stdout)
+		rows.Write([]string{"kind", "asset", "site", "rack", "node", "other", "device", "problem", "fix"})
+		for _, f := range all.Findings {
+			writeCells(rows, f.Kind, f.Asset, f.Site, f.Rack, f.Node, f.Other, deviceText(f.Device), f.Problem, f.Fix)
+		}
+		if rows.Flush(); rows.Error() != nil {
+			return rows.Error()
+		}
+	default:
+		for _, f := range all.Findings {
+			fmt.Fprintf(a.stdout, "%-10s  %s\n            fix: %s\n", f.Kind, f.Problem, f.Fix)
+		}
+		counts := map[string]int{}
+		for _, f := range all.Findings {
+			counts[f.Kind]++
+		}
+		fmt.Fprintf(a.stdout, "%d hosts, %d nodes: %d missing, %d unexpected, %d moved, %d duplicate; %d nodes have not shown yet what they are\n", all.Hosts, all.Nodes,
+			counts[client.FindingMissing], counts[client.FindingUnexpected], counts[client.FindingMoved], counts[client.FindingDuplicate], all.Waiting)
+	}
+	if len(all.Findings) > 0 {
+		return outcome(exitReject)
+	}
+	return nil
+}
+
+func deviceText(d ledger.Device) string {
+	if d.Kind == "" {
+		return ""
+	}
+	return d.Kind + " " + d.Value.String()
+}
