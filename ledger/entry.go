@@ -27,17 +27,30 @@ const (
 	KindEngine     = "engine/v1"
 	KindErasure    = "erasure/v1"
 	KindHeads      = "heads/v1"
+
+	KindClaim       = "claim/v1"       // what an issuer says of a party, a place or a device, or takes back
+	KindCertificate = "certificate/v1" // what happens to a provider's certificates and devices
+	KindRules       = "rules/v1"       // the operator's parameters
 )
 
-// Streams. Evidence stands in the stream of its node, see [NodeStream].
+// Streams. Evidence stands in the stream of its node, see [NodeStream], claims in that of their issuer, and certificates in
+// that of the provider.
 const (
 	StreamServer   = "server"   // what the operator does
 	StreamVerifier = "verifier" // what the verifier does
 	nodePrefix     = "node:"
+	issuerPrefix   = "issuer:"
+	providerPrefix = "provider:"
 )
 
 // NodeStream returns the stream of a node's submissions.
 func NodeStream(id string) string { return nodePrefix + id }
+
+// IssuerStream returns the stream of what an issuer says.
+func IssuerStream(id string) string { return issuerPrefix + id }
+
+// ProviderStream returns the stream of what happens to a provider.
+func ProviderStream(id string) string { return providerPrefix + id }
 
 // streamOf says whose act each kind is. A kind that stands elsewhere is refused, so that no actor can speak for another.
 var streamOf = map[string]string{
@@ -53,6 +66,18 @@ var streamOf = map[string]string{
 	KindVerdict:    StreamVerifier,
 	KindEnrolment:  StreamVerifier,
 	KindEvidence:   nodePrefix,
+
+	KindClaim:       issuerPrefix,
+	KindCertificate: providerPrefix,
+	KindRules:       StreamServer,
+}
+
+// stands reports whether a stream is that of an owner, or one of a kind of owners, whose prefix ends with a colon.
+func stands(stream, owner string) bool {
+	if strings.HasSuffix(owner, ":") {
+		return strings.HasPrefix(stream, owner) && len(stream) > len(owner)
+	}
+	return stream == owner
 }
 
 // Kinds returns the kinds of entries that this build knows, ordered.
@@ -81,8 +106,7 @@ func (e Entry) Validate() error {
 		return fmt.Errorf("entry: kind %.80q is not known to this build", e.Kind)
 	case len(e.Stream) > MaxStream:
 		return fmt.Errorf("entry: stream name of %d bytes, at most %d", len(e.Stream), MaxStream)
-	case owner == nodePrefix && !(strings.HasPrefix(e.Stream, nodePrefix) && len(e.Stream) > len(nodePrefix)),
-		owner != nodePrefix && e.Stream != owner:
+	case !stands(e.Stream, owner):
 		return fmt.Errorf("entry: %s in stream %q, want %q", e.Kind, e.Stream, owner)
 	case e.Sequence < 0 || e.Sequence > canon.MaxInt:
 		return fmt.Errorf("entry: sequence %d out of range", e.Sequence)
