@@ -125,6 +125,10 @@ func (s *Server) routes() http.Handler {
 		s.nodeOperations(api)
 		s.publicOperations(api)
 		s.adminOperations(api)
+		s.certificateOperations(api)
+		s.providerOperations(api)
+		s.issuerOperations(api)
+		s.rulesOperations(api)
 		s.logRoutes(mux, api)
 	}
 	// huma describes problem documents of its own, which nobody gets.
@@ -315,7 +319,8 @@ func (s *Server) authenticate(r *http.Request) (caller, error) {
 	if !ok {
 		return caller{}, errCredential
 	}
-	_, c, err := checkSecret(r.Context(), s.store.db.Reader(), text, s.time())
+	id, c, err := checkSecret(r.Context(), s.store.db.Reader(), text, s.time())
+	c.id = id
 	if err == nil && c.use == useJoin {
 		err = errCredential // a join token is spent in a body, and opens nothing else
 	}

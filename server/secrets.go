@@ -26,6 +26,7 @@ const (
 type caller struct {
 	use  string
 	node string // of useNode
+	id   string // public half of the secret
 }
 
 // secretRow is a new secret.
