@@ -36,6 +36,8 @@ type history struct {
 
 	engines map[canon.Digest]*loggedEngine // by module
 
+	vetted
+
 	wanted map[canon.Digest]*found // commitments of promises
 }
 
@@ -200,6 +202,9 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 			fault("rests on %s, which is the body of no earlier entry", ref)
 		}
 	}
+	if r.book.Owes() && !isVetting(e.Kind) {
+		fault("%v", r.book.Missed())
+	}
 	r.again.keep(index, e)
 	_, _, ok, err := r.find(ctx, e.Kind, e.Body)
 	if err := r.record(err, index, e.Kind); err != nil {
@@ -296,6 +301,8 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
 		err = r.learnHeads(ctx, e, body)
+	case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:
+		err = r.learnVetting(index, e, body)
 	default:
 		panic("audit: internal error: no rule for " + e.Kind)
 	}
@@ -339,7 +346,7 @@ func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry)
 	if err := r.record(r.checkScope(index, e), index, e.Kind); err != nil {
 		return err
 	}
-	s := submission{index: index, challenge: NoIndex, first: noRow, last: noRow}
+	s := submission{index: index, challenge: NoIndex, node: r.node(strings.TrimPrefix(e.Stream, ledger.NodeStream(""))), first: noRow, last: noRow}
 	known, err := r.submissionOf(ctx, e.Body)
 	if err != nil {
 		return err
@@ -399,6 +406,7 @@ func (r *replay) learnAppraisal(ctx context.Context, index int64, e ledger.Entry
 		r.appraisals.at(int(s.last)).next = this
 	}
 	s.last = this
+	r.noteAppraisal(s.node, moment{index, e.Time}, e.Body)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
@@ -24,6 +25,7 @@ import (
 var folded = []string{
 	"arrival", "entry", "run_filter", "stream", "tile", "head", "heads", "stream_head",
 	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased",
+	"machine", "machine_end", "place_unit", "vetted", "appraised", "provider", "observed", "notice",
 }
 
 // leases belong to running processes.
@@ -83,6 +85,7 @@ type rebuild struct {
 	tails map[string]ledger.Tail
 	edge  ledger.Edge
 	heads int64 // place of the newest heads entry
+	rules vetting.History
 }
 
 func (b *rebuild) run(ctx context.Context) error {
@@ -250,8 +253,24 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 		return b.foldVerdict(ctx, e)
 	case ledger.KindErasure:
 		return b.foldErasure(ctx, place, e)
+	case ledger.KindRules, ledger.KindCertificate:
+		return b.foldVetting(ctx, commitment, e)
 	}
 	return nil
+}
+
+// foldVetting lets happen to certificates and devices what the entry says. What follows of it are entries of their own.
+func (b *rebuild) foldVetting(ctx context.Context, commitment canon.Digest, e ledger.Entry) error {
+	body, err := b.old.Blob(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	event := ledger.Event{Entry: e, Body: body}
+	if e.Kind == ledger.KindRules {
+		return b.rules.Add(event)
+	}
+	_, err = foldVetting(ctx, b.dst, "", &b.rules, commitment, event)
+	return err
 }
 
 func (b *rebuild) foldErasure(ctx context.Context, place int64, e ledger.Entry) error {

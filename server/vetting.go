@@ -301,7 +301,7 @@ func (s *Server) cosigners(ctx context.Context) (int64, bool, error) {
 // lastAppraisal returns the appraisal of a node's evidence that was decided on last, and the digest of its bytes; a zero
 // digest where there is none, or it was erased.
 func (s *Server) lastAppraisal(ctx context.Context, q querier, node string) (a verifier.Appraisal, body canon.Digest, err error) {
-	err = q.QueryRowContext(ctx, `SELECT appraisal FROM submission WHERE node = $1 AND state = 'decided' ORDER BY decided DESC, received DESC LIMIT 1`, node).Scan(&body)
+	err = q.QueryRowContext(ctx, `SELECT appraisal FROM appraised WHERE node = $1`, node).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, canon.Digest{}, nil
 	}

@@ -56,6 +56,14 @@ CREATE TABLE notice(
 );
 CREATE INDEX notice_tenant ON notice(tenant, at);
 
+-- The appraisal of each node that was decided on last.
+CREATE TABLE appraised(
+	node      TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+	appraisal BYTEA NOT NULL                       -- digest
+);
+INSERT INTO appraised SELECT node, appraisal FROM submission AS s WHERE state = 'decided' AND NOT EXISTS (
+	SELECT 1 FROM submission AS later WHERE later.node = s.node AND later.state = 'decided' AND (later.decided > s.decided OR later.decided = s.decided AND later.evidence > s.evidence));
+
 -- Events of rooms that are made one after another: the time of the last one, by which no later one goes back.
 CREATE TABLE room(
 	name TEXT NOT NULL PRIMARY KEY,
