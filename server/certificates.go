@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -160,15 +159,15 @@ func (v *sitting) devicesOf(ctx context.Context, node string) ([]vetting.Device,
 	if err != nil {
 		return nil, err
 	}
-	var ids []attest.Identity
-	for _, h := range held {
-		ids = append(ids, h.Identity)
-	}
 	a, _, err := v.s.lastAppraisal(ctx, v.tx.SQL, node)
 	if err != nil {
 		return nil, err
 	}
-	return vetting.DevicesOf(ids, a.Claims), nil
+	var all []vetting.Device
+	for _, h := range held {
+		all = append(all, vetting.NewDevice(h.Identity.Kind, h.Identity.Value, a.Claims))
+	}
+	return vetting.Devices(all), nil
 }
 
 func (s *Server) certificate(ctx context.Context, id string) (vetting.Certificate, error) {

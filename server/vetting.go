@@ -361,7 +361,7 @@ func (v *sitting) decided(ctx context.Context, node string, w decidedWork) error
 		provider = c.Place.Provider
 	}
 	for _, id := range w.Devices {
-		device := vetting.DeviceID(id)
+		device := vetting.NewDevice(id.Kind, id.Value, nil).ID
 		state, err := loadMachine[vetting.DeviceState](ctx, v.tx.SQL, "", machineDevice, device)
 		if err != nil && !errors.Is(err, errNoMachine) {
 			return err

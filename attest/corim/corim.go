@@ -5,6 +5,8 @@
 // What else is there is refused where leaving it out would make a value count for more than its author meant, and named in
 // [Manifest.Ignored] where not. Nothing is believed in silence. FORMAT.md says what is read of what.
 //
+// [OpenOwnership] reads another use of the format: who owns a platform.
+//
 // [Open] does not decide whose key may vouch for guests: its caller names the key. A manifest that is not signed is as
 // good as where it came from.
 package corim

@@ -277,7 +277,9 @@ func (i item) bytes(what string) ([]byte, int, error) {
 	return i.raw[min(size, len(i.raw)):], i.at + size, err
 }
 
-func (i item) text(what string) (string, error) {
+func (i item) text(what string) (string, error) { return i.textOf(what, MaxText) }
+
+func (i item) textOf(what string, limit int) (string, error) {
 	if err := i.want(majorText, what); err != nil {
 		return "", err
 	}
@@ -285,10 +287,10 @@ func (i item) text(what string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if s := string(i.raw[size:]); utf8.ValidString(s) && len(s) <= MaxText {
+	if s := string(i.raw[size:]); utf8.ValidString(s) && len(s) <= limit {
 		return s, nil
 	}
-	return "", i.errorf("%s: want text of at most %d bytes", what, MaxText)
+	return "", i.errorf("%s: want text of at most %d bytes", what, limit)
 }
 
 // tag returns the number of a tag and what it is on.

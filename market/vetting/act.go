@@ -3,6 +3,7 @@ package vetting
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/assay-network/assay/internal/canon"
@@ -39,7 +40,7 @@ type Act struct {
 	Act         string       `json:"act"`
 	By          string       `json:"by,omitzero"`         // user:NAME or token:ID; of due and assess: nobody
 	Place       Place        `json:"place,omitzero"`      // draft
-	Tier        string       `json:"tier,omitzero"`       // draft: that is asked for
+	Tier        string       `json:"tier,omitzero"`       // draft, renew: that is asked for
 	Assertions  []Assertion  `json:"assertions,omitzero"` // draft: all; edit: those that change. Ordered
 	Reviewer    string       `json:"reviewer,omitzero"`   // assign, triage: who is named
 	Officers    []string     `json:"officers,omitzero"`   // freeze: two, ordered
@@ -88,6 +89,8 @@ const (
 	hasBy
 )
 
+var codeForm = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+
 var wants = map[string]struct{ must, may int }{
 	ActDraft:  {hasBy | hasPlace | hasTier, hasAssertions},
 	ActSubmit: {hasBy, 0},
@@ -96,7 +99,7 @@ var wants = map[string]struct{ must, may int }{
 	ActFail:   {hasBy | hasCode, hasReason},
 	ActAssess: {hasStanding, hasBy},
 	ActEdit:   {hasBy | hasAssertions, hasStanding},
-	ActRenew:  {hasBy, 0},
+	ActRenew:  {hasBy, hasTier},
 	ActWindow: {hasBy | hasWindow | hasReason, 0},
 	ActFreeze: {hasBy | hasOfficers, hasEvidence},
 	ActRevoke: {hasBy | hasCode | hasEvidence | hasSince, 0},
@@ -156,6 +159,10 @@ func (a Act) Validate() error {
 	case ActFreeze:
 		if len(a.Officers) != 2 || a.Officers[0] >= a.Officers[1] || len(a.Officers[0]) == 0 || len(a.Officers[1]) > MaxID || len(a.Officers[0]) > MaxID {
 			return errors.New("certificate: a freeze needs two officers, ordered")
+		}
+	case ActFail:
+		if !codeForm.MatchString(a.Code) {
+			return fmt.Errorf("certificate: code %.80q: want lower-case words joined by hyphens", a.Code)
 		}
 	case ActRevoke:
 		if !slices.Contains(revokedFor, a.Code) {

@@ -101,7 +101,7 @@ func (b *Book) Add(index int64, e ledger.Event) error {
 	case body.Observation != nil:
 		err = b.observe(*body.Observation, e)
 	case !due:
-		err = fmt.Errorf("a notice of what did not happen")
+		err = errors.New("notice: no event calls for it")
 	}
 	for _, d := range drafts {
 		b.owed = append(b.owed, owed{d, e.Entry.Time, index})

@@ -1,6 +1,7 @@
 package vetting
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,7 +42,7 @@ const (
 	ReasonGraceOver   = "grace-over"   // a fault outlasted its clock
 	ReasonCleared     = "cleared"      // what suspended it is gone
 	ReasonEdited      = "edited"       // an attribute waits for an issuer
-	ReasonRenewing    = "renewing"     // another term was asked for
+	ReasonRenewing    = "renewing"     // another term, or another tier, was asked for
 	ReasonRenewed     = "renewed"      // and given
 	ReasonExpired     = "expired"      // its term ended
 	ReasonWindow      = "maintenance"  // announced
@@ -76,7 +77,8 @@ type Appeal struct {
 type Certificate struct {
 	ID         string      `json:"id"`
 	Place      Place       `json:"place"`
-	Asked      string      `json:"asked"` // tier that was asked for
+	Asked      string      `json:"asked"`            // tier that was asked for last
+	Granted    string      `json:"granted,omitzero"` // tier that a reviewer granted: it stands in none above, whatever counts
 	Status     string      `json:"status"`
 	Reason     string      `json:"reason"`
 	Tier       string      `json:"tier,omitzero"` // in which it stands, clocks that are over counted
@@ -92,7 +94,7 @@ type Certificate struct {
 	Submitter  string      `json:"submitter,omitzero"`
 	Reviewer   string      `json:"reviewer,omitzero"`
 	Decided    string      `json:"decided,omitzero"` // who decided against it; verifier: nobody, a rule did
-	Was        string      `json:"was,omitzero"`     // status before that
+	Was        string      `json:"was,omitzero"`     // status before that, or before it was suspended
 	Tainted    canon.Time  `json:"tainted,omitzero"` // of a revocation: first instant that is tainted
 	Appeal     Appeal      `json:"appeal,omitzero"`
 	Overruled  []string    `json:"overruled,omitzero"` // findings that an appeal has overruled, until they are gone
@@ -301,18 +303,33 @@ func renewsItself(tier string) bool {
 	return tier == claim.TierAnonymous || tier == claim.TierAttested
 }
 
-// expire is the end of a term.
+// expire is the end of a term. Where nobody looked at the site again, what the hardware shows of itself goes on.
 func (r *run) expire(at canon.Time, q Parameters) {
-	if r.Status != Suspended && r.Tier != "" && renewsItself(r.Tier) && at < r.Standing.Until {
+	goesOn := r.Status != Suspended && r.Tier != "" && at < r.Standing.Until
+	switch {
+	case goesOn && renewsItself(r.Granted):
 		r.term(at, q)
-		r.enter(Certified, ReasonRenewed, at, 0)
-		return
+		r.enter(r.Status, ReasonRenewed, at, 0)
+	case goesOn && r.Granted == claim.TierAttestedFacility:
+		r.Granted = claim.TierAttested // and what is asked for can still be granted
+		r.term(at, q)
+		r.effect(at)
+		r.enter(r.Status, ReasonExpired, at, 0)
+	default:
+		r.end(Lapsed, ReasonExpired, at, 0)
 	}
-	r.end(Lapsed, ReasonExpired, at, 0)
 }
 
 func (r *run) term(at canon.Time, q Parameters) {
-	r.Expires = at + canon.Time(q.threshold(r.Tier).Term)
+	r.Expires = at + canon.Time(q.threshold(r.Granted).Term)
+}
+
+// lower returns the lower of two tiers; none is below all.
+func lower(a, b string) string {
+	if slices.Index(claim.Tiers, a) < slices.Index(claim.Tiers, b) {
+		return a
+	}
+	return b
 }
 
 // end ends a certificate that stood, or might have.
@@ -342,17 +359,12 @@ func (r *run) start(f Finding, at canon.Time, q Parameters) {
 		since = at
 	}
 	c := Clock{Code: f.Code, Since: since, Due: since + canon.Time(q.Graceful(f.Code))}
-	if i := r.clock(FindingTCB); f.Code == FindingExploited && i >= 0 { // the same fault, graver: it gets no longer by that
+	if i := r.clock(FindingTCB); f.Code == FindingExploited && i >= 0 { // the same fault, graver: there is less time from now on, and never more
 		c.Since, c.Due = r.Clocks[i].Since, min(r.Clocks[i].Due, c.Due)
 	}
 	c.Over = c.Due <= at
 	r.Clocks = append(r.Clocks, c)
-	slices.SortFunc(r.Clocks, func(a, b Clock) int {
-		if a.Code < b.Code {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(r.Clocks, func(a, b Clock) int { return cmp.Compare(a.Code, b.Code) })
 	r.drafts = append(r.drafts, Notice{Notice: NoticeClock, Certificate: r.ID, About: c.Code, At: at, Due: c.Due}.draft(r.Place.Provider))
 }
 
@@ -404,7 +416,7 @@ func (r *run) effect(at canon.Time) {
 		return
 	}
 	q := r.h.At(at)
-	tier, capped, hidden := r.Standing.Tier, false, ""
+	tier, capped, hidden := lower(r.Standing.Tier, r.Granted), false, ""
 	for i := 0; i < len(r.Clocks); i++ {
 		c, e := r.Clocks[i], effects[r.Clocks[i].Code]
 		switch {
@@ -420,7 +432,7 @@ func (r *run) effect(at canon.Time) {
 		case c.Over && e.then == Certified:
 			r.Clocks = slices.Delete(r.Clocks, i, i+1)
 			i--
-		case c.Over && slices.Index(claim.Tiers, tier) > slices.Index(claim.Tiers, e.cap):
+		case c.Over && lower(tier, e.cap) != tier:
 			tier, capped = e.cap, true
 		}
 	}
@@ -443,14 +455,11 @@ func (r *run) effect(at canon.Time) {
 	default:
 		r.Reason = ReasonDowngraded
 	}
-	if before != "" && tier != before && tier != "" { // a term is that of its tier: no lower tier lasts by a higher one's, or is cut short by it
-		r.Expires = min(r.Expires, at+canon.Time(q.threshold(tier).Term))
-	}
 }
 
 // ends returns what of the certificate ends: itself, unless it renews itself, and the words that count in it.
 func (r *run) ends() (out []Notice) {
-	if !renewsItself(r.Tier) {
+	if !renewsItself(r.Granted) {
 		out = append(out, Notice{Notice: NoticeEnds, Certificate: r.ID, About: "certificate", Due: r.Expires})
 	}
 	for _, a := range r.Standing.Attributes {
@@ -511,15 +520,16 @@ func (r *run) do() error {
 	case ActDraft:
 		return r.draft(q)
 	case ActDue:
-		if a.Standing.At != 0 && r.Live() && !r.happened {
-			r.Reason = ReasonAssessed
+		if r.terminal() && !r.happened {
+			return errNotNow
 		}
+		r.assessed()
 		return nil
 	case ActAssess:
 		if !r.Live() {
 			return errNotNow
 		}
-		r.Reason = ReasonAssessed
+		r.assessed()
 		return nil
 	case ActSubmit:
 		return r.move(Draft, Submitted, ReasonSubmitted, q.Terms.Submitted, func() error {
@@ -555,6 +565,12 @@ func (r *run) do() error {
 		if r.Status != Certified {
 			return errNotNow
 		}
+		if a.Tier != "" {
+			if err := checkTier(a.Tier); err != nil {
+				return err
+			}
+			r.Asked = a.Tier
+		}
 		r.enter(Renewing, ReasonRenewing, r.now, 0)
 		r.Submitter = a.By
 		return nil
@@ -588,6 +604,13 @@ func (r *run) do() error {
 	return errNotNow
 }
 
+// assessed names the reason of an event that brings a standing, where nothing was due by itself.
+func (r *run) assessed() {
+	if r.act.Standing.At != 0 && r.Live() && !r.happened {
+		r.Reason = ReasonAssessed
+	}
+}
+
 // terminal reports whether nothing moves the certificate any more.
 func (r *run) terminal() bool {
 	what, _ := r.next()
@@ -610,8 +633,8 @@ func (r *run) draft(q Parameters) error {
 	if r.Status != "" {
 		return errNotNow
 	}
-	if !slices.Contains(claim.Tiers, a.Tier) {
-		return fmt.Errorf("tier %.80q: tiers have names: %v", a.Tier, claim.Tiers)
+	if err := checkTier(a.Tier); err != nil {
+		return err
 	}
 	chain := a.Place.chain()
 	for _, x := range a.Assertions {
@@ -621,6 +644,13 @@ func (r *run) draft(q Parameters) error {
 	}
 	r.Certificate = Certificate{ID: a.Certificate, Place: a.Place, Asked: a.Tier, Assertions: a.Assertions, Since: r.now}
 	r.enter(Draft, ReasonDrafted, r.now, r.now+canon.Time(q.Terms.Draft))
+	return nil
+}
+
+func checkTier(tier string) error {
+	if !slices.Contains(claim.Tiers, tier) {
+		return fmt.Errorf("tier %.80q: tiers have names: %v", tier, claim.Tiers)
+	}
 	return nil
 }
 
@@ -636,14 +666,14 @@ func (r *run) passed(q Parameters) error {
 	if s.Tier == "" {
 		return fmt.Errorf("nothing counts that carries a tier: it lacks %v", s.Missing)
 	}
-	if r.Status == InReview && slices.Index(claim.Tiers, s.Tier) < slices.Index(claim.Tiers, r.Asked) {
+	if r.Status == InReview && lower(s.Tier, r.Asked) != r.Asked {
 		return fmt.Errorf("what counts carries %s, and %s is asked for: it lacks %v", s.Tier, r.Asked, s.Missing)
 	}
 	reason := ReasonPassed
 	if r.Status == Renewing {
 		reason = ReasonRenewed
 	}
-	r.Tier = s.Tier
+	r.Granted, r.Tier = r.Asked, lower(s.Tier, r.Asked)
 	r.term(r.now, q)
 	r.Noticed = r.now
 	r.enter(Certified, reason, r.now, 0)
@@ -687,7 +717,7 @@ func (r *run) window() error {
 	if len(r.Windows) == MaxWindows {
 		return fmt.Errorf("more than %d windows are announced", MaxWindows)
 	}
-	i, _ := slices.BinarySearchFunc(r.Windows, w, func(a, b Window) int { return int(a.From - b.From) })
+	i, _ := slices.BinarySearchFunc(r.Windows, w, func(a, b Window) int { return cmp.Compare(a.From, b.From) })
 	r.Windows = slices.Insert(r.Windows, i, w)
 	r.Reason = ReasonWindow
 	return nil
@@ -742,13 +772,27 @@ func (r *run) overturn(q Parameters) error {
 			r.Overruled = append(r.Overruled, f.Code)
 		}
 	}
-	r.Tier = r.Standing.Tier
-	if r.Tier == "" {
-		r.Tier = claim.TierAnonymous // weighed anew at once: what has no tier is suspended, and not revoked
-	}
+	r.Tier = lower(r.Standing.Tier, r.Granted)
 	r.term(r.now, q)
 	r.Noticed = r.now
 	r.Appeal, r.Decided, r.Was, r.Tainted = Appeal{}, "", "", 0
 	r.enter(Certified, ReasonOverturned, r.now, 0)
 	return nil
+}
+
+// BadgeNone is what stands in the place of a badge where nothing was ever logged.
+const BadgeNone = "no certificate in log"
+
+// Badge returns what may be shown of a certificate at a time: the tier in which it stands, else its state. It is drawn of the
+// state that the log folds to, never of a ticket.
+func (c Certificate) Badge(at canon.Time) string {
+	switch {
+	case c.Status == "":
+		return BadgeNone
+	case (c.Status == Certified || c.Status == Renewing) && at < c.Expires:
+		return c.Tier
+	case c.Live() && at >= c.Expires:
+		return Lapsed
+	}
+	return c.Status
 }

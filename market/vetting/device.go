@@ -81,13 +81,13 @@ const (
 
 // Why a device is in its state, beside the codes of certificates.
 const (
-	ReasonHeld       = "held"        // seen on its holder
-	ReasonContested  = "contested"   // seen on another host
-	ReasonSettled    = "settled"     // the operator said whose it is
-	ReasonUnproven   = "unproven"    // nobody settled it: it stays the holder's
-	ReasonReleased   = "released"    // given up
-	ReasonUnseen     = "unseen"      // for so long that it is nobody's
-	ReasonTransfered = "transferred" // it is another host's by now
+	ReasonHeld        = "held"        // seen on its holder
+	ReasonContested   = "contested"   // seen on another host
+	ReasonSettled     = "settled"     // the operator said whose it is
+	ReasonUnproven    = "unproven"    // nobody settled it: it stays the holder's
+	ReasonReleased    = "released"    // given up
+	ReasonUnseen      = "unseen"      // for so long that it is nobody's
+	ReasonTransferred = "transferred" // it is another host's by now
 )
 
 // Holder is a host of a provider.
@@ -184,15 +184,15 @@ func (h *History) Hold(d DeviceState, e ledger.Event) (ledger.Step[DeviceState],
 		case i >= 0:
 			tell(d.Holder.Provider, NoticeDeviceMove, "from "+d.Holder.Host, 0)
 			tell(d.Challengers[i].Provider, NoticeDeviceMove, "to "+s.Host, 0)
-			d.Reason, d.Holder = ReasonTransfered, Holder{d.Challengers[i].Provider, s.Host, now}
+			d.Reason, d.Holder = ReasonTransferred, Holder{d.Challengers[i].Provider, s.Host, now}
 		default:
 			return step, fmt.Errorf("device %s: host %s neither holds it nor shows it", s.Device, s.Host)
 		}
 		d.Status, d.Challengers, d.Deadline = Held, nil, now+canon.Time(q.Terms.Device)
 	case s.Event == DeviceRelease && s.Host == d.Holder.Host && s.Provider == d.Holder.Provider:
 		if d.Status == Contested { // the first of those who came after holds it now
-			d.Holder, d.Challengers = d.Challengers[0], slices.Delete(d.Challengers, 0, 1)
-			d.Reason = ReasonTransfered
+			d.Reason, d.Holder = ReasonTransferred, d.Challengers[0]
+			d.Challengers = d.Challengers[1:]
 			tell(d.Holder.Provider, NoticeDeviceMove, "to "+d.Holder.Host, 0)
 			if len(d.Challengers) == 0 {
 				d.Status, d.Challengers, d.Deadline = Held, nil, now+canon.Time(q.Terms.Device)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -62,30 +61,30 @@ func (o Observation) Validate() error {
 // ModelTDX is the generation of every Intel processor: evidence is not read for a finer one.
 const ModelTDX = "intel-tdx"
 
-// DeviceID names an identity as subjects do.
-func DeviceID(id attest.Identity) string { return id.Kind + ":" + hex.EncodeToString(id.Value) }
-
-// DevicesOf returns the devices of a host, with the generations of hardware that the claims of an appraisal tell, ordered.
-func DevicesOf(ids []attest.Identity, claims claim.Set) []Device {
-	var out []Device
-	for _, id := range ids {
-		d := Device{ID: DeviceID(id)}
-		switch model, ok := strings.CutPrefix(id.Kind, "nvidia-"); {
-		case ok:
-			d.Model = model
-		case id.Kind == attest.IdentityAMDChip:
-			for _, c := range claims {
-				if c.ID == "sevsnp.product" && c.Status == claim.Affirmed {
-					d.Model = strings.ToLower(c.Value)
-				}
+// NewDevice names an identity of a kind as subjects do, with the generation of hardware that the kind or the claims of an appraisal
+// tell.
+func NewDevice(kind string, value []byte, claims claim.Set) Device {
+	d := Device{ID: kind + ":" + hex.EncodeToString(value)}
+	switch model, ok := strings.CutPrefix(kind, "nvidia-"); {
+	case ok:
+		d.Model = model
+	case strings.HasPrefix(kind, "amd-"):
+		for _, c := range claims {
+			if c.ID == "sevsnp.product" && c.Status == claim.Affirmed {
+				d.Model = strings.ToLower(c.Value)
 			}
-		case strings.HasPrefix(id.Kind, "intel-"):
-			d.Model = ModelTDX
 		}
-		out = append(out, d)
+	case strings.HasPrefix(kind, "intel-"):
+		d.Model = ModelTDX
 	}
-	slices.SortFunc(out, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(out, func(a, b Device) bool { return a.ID == b.ID })
+	return d
+}
+
+// Devices returns devices in the order in which a place has them, each once.
+func Devices(all []Device) []Device {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(all, func(a, b Device) bool { return a.ID == b.ID })
 }
 
 // Party returns what the certificate says of the party, as a verdict takes it.
