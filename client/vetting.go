@@ -30,6 +30,7 @@ type CertificateRequest struct {
 type CertificateAct struct {
 	Act        string         `json:"act"` // assign, pass, fail, assess, edit, renew, window, freeze, revoke, appeal, triage, rule, end
 	As         string         `json:"as,omitzero"`
+	Tier       string         `json:"tier,omitzero"` // renew
 	Reviewer   string         `json:"reviewer,omitzero"`
 	Officers   []string       `json:"officers,omitzero"`
 	Code       string         `json:"code,omitzero"`

@@ -207,7 +207,7 @@ func (s *Server) actOnCertificate(ctx context.Context, id string, r client.Certi
 		return c, refuse(codeMalformed, "act %.80q: nothing that can be asked for", r.Act)
 	}
 	a := vetting.Act{
-		Act: r.Act, By: principal(ctx, r.As), Reviewer: r.Reviewer, Officers: r.Officers, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
+		Act: r.Act, By: principal(ctx, r.As), Tier: r.Tier, Reviewer: r.Reviewer, Officers: r.Officers, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
 		Reason: r.Reason, Window: vetting.Window{From: r.From, Until: r.Until}, Assertions: said,
 	}
 	err = s.sit(ctx, func(v *sitting) error {

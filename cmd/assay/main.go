@@ -92,6 +92,7 @@ could not run, 3 undecided.`,
 	root.AddCommand(a.verifyCommand(), a.inspectCommand(), a.measureCommand(), a.policyCommand())
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
 	root.AddCommand(a.retentionCommand(), a.blobsCommand())
+	root.AddCommand(a.certifyCommand(), a.providersCommand(), a.issuersCommand(), a.rulesCommand())
 	sayUsage(root)
 	out := &output{Writer: a.stdout}
 	a.stdout = out
