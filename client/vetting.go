@@ -6,7 +6,6 @@ import (
 	"net/url"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -18,29 +17,42 @@ import (
 // CertificateRequest is the body of POST /v1/certificates: a certificate is drafted and submitted. The devices of the host are
 // those that it is enrolled with.
 type CertificateRequest struct {
-	Provider   string         `json:"provider"`
-	Site       string         `json:"site,omitzero"`
-	Host       string         `json:"host,omitzero"` // id of a node
-	Tier       string         `json:"tier"`
-	Assertions jsontext.Value `json:"assertions,omitzero"` // list of vetting.Assertion: what the provider says of itself
-	As         string         `json:"as,omitzero"`         // who asks, user:NAME; absent: whose token it is
+	Provider   string           `json:"provider"`
+	Site       string           `json:"site,omitzero"`
+	Host       string           `json:"host,omitzero"` // id of a node
+	Tier       string           `json:"tier"`
+	Assertions []PartyAssertion `json:"assertions,omitzero"` // what the provider says of itself, ordered
+	As         string           `json:"as,omitzero"`         // who asks, user:NAME; absent: whose token it is
+}
+
+// PartyAssertion is what a provider says of itself; market/vetting has the words.
+type PartyAssertion struct {
+	Subject   PartySubject `json:"subject"`
+	Attribute string       `json:"attribute"`
+	Value     string       `json:"value"`
+}
+
+// PartySubject is a device, host, site, provider, issuer or model.
+type PartySubject struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
 }
 
 // CertificateAct is the body of POST /v1/certificates/{id}/acts: of the members those that the act wants.
 type CertificateAct struct {
-	Act        string         `json:"act"` // assign, pass, fail, assess, edit, renew, window, freeze, revoke, appeal, triage, rule, end
-	As         string         `json:"as,omitzero"`
-	Tier       string         `json:"tier,omitzero"` // renew
-	Reviewer   string         `json:"reviewer,omitzero"`
-	Officers   []string       `json:"officers,omitzero"`
-	Code       string         `json:"code,omitzero"`
-	Evidence   canon.Digest   `json:"evidence,omitzero"`
-	Since      canon.Time     `json:"since,omitzero"`
-	Upheld     bool           `json:"upheld,omitzero"`
-	Reason     string         `json:"reason,omitzero"`
-	From       canon.Time     `json:"from,omitzero"` // window
-	Until      canon.Time     `json:"until,omitzero"`
-	Assertions jsontext.Value `json:"assertions,omitzero"`
+	Act        string           `json:"act"` // assign, pass, fail, assess, edit, renew, window, freeze, revoke, appeal, triage, rule, end
+	As         string           `json:"as,omitzero"`
+	Tier       string           `json:"tier,omitzero"` // renew
+	Reviewer   string           `json:"reviewer,omitzero"`
+	Officers   []string         `json:"officers,omitzero"`
+	Code       string           `json:"code,omitzero"`
+	Evidence   canon.Digest     `json:"evidence,omitzero"`
+	Since      canon.Time       `json:"since,omitzero"`
+	Upheld     bool             `json:"upheld,omitzero"`
+	Reason     string           `json:"reason,omitzero"`
+	From       canon.Time       `json:"from,omitzero"` // window
+	Until      canon.Time       `json:"until,omitzero"`
+	Assertions []PartyAssertion `json:"assertions,omitzero"`
 }
 
 // Simulation is the body of POST /v1/certificates/simulate: what would become of the hosts if a vendor raised its level.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
@@ -95,12 +94,13 @@ func refused(err error) error {
 	return err
 }
 
-func assertions(data jsontext.Value) (list []vetting.Assertion, err error) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	if err := readJSON(data, &list); err != nil {
-		return nil, refuse(codeMalformed, "assertions: %v", err)
+func assertions(said []client.PartyAssertion) (list []vetting.Assertion, err error) {
+	for _, x := range said {
+		a := vetting.Assertion{Subject: vetting.Subject{ID: x.Subject.ID}, Attribute: x.Attribute, Value: x.Value}
+		if err := a.Subject.Kind.UnmarshalText([]byte(x.Subject.Kind)); err != nil {
+			return nil, refuse(codeMalformed, "assertion: %v", err)
+		}
+		list = append(list, a)
 	}
 	return list, nil
 }

@@ -11,8 +11,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/attest/claim"
@@ -59,7 +57,7 @@ type assertionsFile struct {
 }
 
 // readAssertions reads a file of assertions and orders them.
-func readAssertions(name string) (jsontext.Value, error) {
+func readAssertions(name string) ([]client.PartyAssertion, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -82,7 +80,11 @@ func readAssertions(name string) (jsontext.Value, error) {
 			return nil, fmt.Errorf("%s: %s of %s stands twice", name, x.Attribute, x.Subject)
 		}
 	}
-	return json.Marshal(f.Assertions)
+	var out []client.PartyAssertion
+	for _, x := range f.Assertions {
+		out = append(out, client.PartyAssertion{Subject: client.PartySubject{Kind: x.Subject.Kind.String(), ID: x.Subject.ID}, Attribute: x.Attribute, Value: x.Value})
+	}
+	return out, nil
 }
 
 func (a *app) certifyRequestCommand() *cobra.Command {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ func (a *app) issuersCommand() *cobra.Command {
 An issuer's key, the attributes of which it may speak and its term are claims of the
 operator, in the log as all others. What an issuer says counts as long as it was
 registered when it spoke.`,
-		Example: `  assay issuers register lei.example --key lei.pub --attributes party.identity,party.legal-entity --days 365
+		Example: `  assay issuers register lei.example --key lei.pub --attributes party.identity,party.legal-entity
   assay issuers sign claim.yaml --key lei.pem > claim.json
   assay issuers send claim.json
   assay issuers revoke issuer lei.example --reason key-compromise --evidence report.txt`,
@@ -69,23 +68,24 @@ func (a *app) issuersListCommand() *cobra.Command {
 
 func (a *app) issuersRegisterCommand() *cobra.Command {
 	var r client.IssuerRegistration
-	var key string
-	var days int
+	var key, until string
 	cmd := &cobra.Command{
 		Use: "register ISSUER --key FILE --attributes LIST", Short: "Let an issuer speak of some attributes",
-		Example: "  assay issuers register tuv.example --key tuv.pub --attributes party.facility,party.facility-audit --countries DE --days 365", Args: cobra.ExactArgs(1),
+		Example: "  assay issuers register tuv.example --key tuv.pub --attributes party.facility,party.facility-audit --countries DE --until 2028-01-01", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if key == "" || len(r.Attributes) == 0 {
 				return errors.New("want --key and --attributes")
-			}
-			if days < 1 {
-				return fmt.Errorf("--days %d: want 1 at least", days)
 			}
 			_, spki, err := inputs.PublicKey(key)
 			if err != nil {
 				return err
 			}
-			r.ID, r.Key, r.Until = args[0], spki, canon.At(a.now().Add(time.Duration(days)*24*time.Hour))
+			r.ID, r.Key, r.Until = args[0], spki, canon.At(a.now().AddDate(1, 0, 0))
+			if until != "" {
+				if r.Until, err = parseDay(until); err != nil {
+					return fmt.Errorf("--until: %w", err)
+				}
+			}
 			s, err := a.session()
 			if err != nil {
 				return err
@@ -102,7 +102,7 @@ func (a *app) issuersRegisterCommand() *cobra.Command {
 	fl.StringSliceVar(&r.Attributes, "attributes", nil, "`LIST` of attributes, parted by commas")
 	fl.StringSliceVar(&r.Countries, "countries", nil, "`LIST` of countries in which alone it may speak")
 	fl.StringSliceVar(&r.Sites, "sites", nil, "`LIST` of sites of which alone it may speak")
-	fl.IntVar(&days, "days", 365, "`DAYS` until its term ends")
+	fl.StringVar(&until, "until", "", "`TIME` at which its term ends (default: in a year)")
 	return cmd
 }
 
