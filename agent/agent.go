@@ -3,7 +3,7 @@
 // the log promised it.
 //
 // One round: ask for a challenge; refuse it unless it is for this node, from the pinned verifier, and names a checkpoint
-// that continues the last one; take the evidence, sealing component last; sign the bundle with the session key; submit;
+// that continues the last one, also over the boundary to the log that goes on where that one's was closed; take the evidence, sealing component last; sign the bundle with the session key; submit;
 // check the promise; wait for the verdict. Session keys are made in memory and covered by the evidence. They end with the
 // process, after [MaxKeyLife], at a reject, an eviction, a reboot (another boot id, or another count of a TPM) and on
 // request; the next keys are sealed by the next round's evidence. Where the machine has a TPM, the verifier activates its
@@ -37,7 +37,6 @@ type Config struct {
 	Node       Node                                 // who it is, whom it believes
 	Store      Store                                // where the last checkpoint is kept
 	Server     *client.Client                       // with the node's credential
-	Log        ledger.Source                        // the server's log; its tiles prove that checkpoints continue each other
 	Devices    []Device                             // of this machine; one of them seals the bundles
 	GPUs       GPUs                                 // of this machine; nil: none
 	Executable canon.Digest                         // SHA-256 of the agent itself
@@ -77,8 +76,9 @@ type Agent struct {
 	counted string   // what the TPM counted when the session keys were drawn
 	// activated is whether the verifier activated the TPM's key since the agent or the machine began.
 	activated bool
-	gated     bool // whether this agent closed or opened the GPUs yet
-	ready     bool // whether they are open
+	gated     bool                     // whether this agent closed or opened the GPUs yet
+	ready     bool                     // whether they are open
+	logs      map[string]ledger.Source // of the server, by origin
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -95,7 +95,7 @@ func New(c Config) (*Agent, error) {
 	if c.Server.Origin() != c.Node.Origin {
 		return nil, fmt.Errorf("server %s: the node joined %s", c.Server.Origin(), c.Node.Origin)
 	}
-	return &Agent{c: c, tpm: tpmOf(c.Devices), why: "start", status: Status{Node: c.Node.Node}}, nil
+	return &Agent{c: c, tpm: tpmOf(c.Devices), why: "start", logs: map[string]ledger.Source{}, status: Status{Node: c.Node.Node}}, nil
 }
 
 // Status returns what the agent last learned.
@@ -274,6 +274,9 @@ func (a *Agent) answer(ctx context.Context) error {
 	if err := a.withKeys(ctx, func() error { promise, err = a.promised(sub.Promise); return err }); err != nil {
 		return err
 	}
+	if err := a.enter(ctx, promise.Origin); err != nil {
+		return err
+	}
 	if err := a.hold(sub.Promise, promise, ch.Checkpoint); err != nil {
 		return err
 	}
@@ -294,6 +297,9 @@ func (a *Agent) withKeys(ctx context.Context, check func() error) error {
 		return errors.Join(err, askErr)
 	}
 	n, askErr := a.c.Node.Follow(keys)
+	if askErr == nil {
+		_, askErr = n.Follower() // the operator's witness policy may not know the next log yet
+	}
 	if askErr != nil {
 		return errors.Join(err, askErr)
 	}
@@ -321,11 +327,29 @@ func (a *Agent) follow(ctx context.Context, next string) (ledger.Checkpoint, err
 	if err != nil {
 		return ledger.Checkpoint{}, err
 	}
-	c, err := a.c.Store.Believed().Follow(ctx, f, a.c.Log, []byte(next), canon.At(a.c.Now())+ledger.ClockSlack)
+	f.Chain = a.c.Server.Chain
+	log, err := a.log(ctx, a.c.Node.Keyset.Origin)
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	c, err := a.c.Store.Believed().Follow(ctx, f, log, []byte(next), canon.At(a.c.Now())+ledger.ClockSlack)
 	if errors.Is(err, ledger.ErrFork) {
 		a.c.Logger.Error("checkpoint refused, both notes are kept", "error", err)
 	}
 	return c.Checkpoint, err
+}
+
+// log returns one of the server's logs, whose tiles prove that checkpoints continue each other.
+func (a *Agent) log(ctx context.Context, origin string) (ledger.Source, error) {
+	if m, ok := a.logs[origin]; ok {
+		return m, nil
+	}
+	m, err := a.c.Server.Log(ctx, origin)
+	if err != nil {
+		return nil, err
+	}
+	a.logs[origin] = m
+	return m, nil
 }
 
 // submit hands in the same bytes until the server has answered or the challenge is over: a lost answer is found again.

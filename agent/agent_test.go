@@ -102,7 +102,7 @@ func (w *world) join() {
 		gpus = w.gpus
 	}
 	w.agent, err = agent.New(agent.Config{
-		Node: node, Store: store, Server: c, Log: c.Mirror(), Devices: devices, GPUs: gpus,
+		Node: node, Store: store, Server: c, Devices: devices, GPUs: gpus,
 		Executable: canon.Sum([]byte("the agent")), BootID: func() (string, error) { return w.boot, nil },
 		Random: rand.NewChaCha8([32]byte{byte(len(w.server.Bundles))}), Now: w.clock,
 		After: func(d time.Duration) <-chan time.Time {

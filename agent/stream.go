@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -21,6 +22,7 @@ const StreamType = "assay/stream/v1"
 type Stream struct {
 	Type      string       `json:"type"`
 	Node      string       `json:"node"`
+	Origin    string       `json:"origin,omitzero"`    // of the log that the numbers are of; promises say theirs
 	Next      int64        `json:"next"`               // sequence after the last promised entry's; 0: none was promised
 	Last      canon.Digest `json:"last,omitzero"`      // digest of the last promised entry; absent: its opening was not seen
 	Sent      int64        `json:"sent"`               // bundles sent since then
@@ -108,6 +110,32 @@ func (a *Agent) accuse(s *Stream, f LogFault) {
 // sending notes that a bundle is about to be sent: if its promise is lost, the stream may have its entry all the same.
 func (a *Agent) sending() error { return a.remember(func(s *Stream) { s.Sent++ }) }
 
+// enter begins the node's stream in another log, in which the first promise came. Of the log before it looks once more at
+// the head, which the entry that closed it has; its promises are looked for there.
+func (a *Agent) enter(ctx context.Context, origin string) error {
+	s, err := a.c.Store.Stream(a.c.Node.Node)
+	if err != nil || s.Origin == origin {
+		return err
+	}
+	if s.Origin != "" && s.Covered < s.Next {
+		if err := a.checkHead(ctx, s.Origin, canon.At(a.c.Now())); errors.Is(err, errStream) {
+			return err
+		} else if err != nil {
+			a.c.Logger.Warn("the log that was closed was not checked", "error", err)
+		} else if err := a.remember(func(s *Stream) {
+			if s.Covered < s.Next {
+				a.accuse(s, LogFault{What: fmt.Sprintf("the log %q was closed, and no head of it covers entry %d of this node's stream and what follows", s.Origin, s.Covered)})
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return a.remember(func(s *Stream) {
+		s.Origin = origin
+		s.Next, s.Last, s.Sent, s.Uncovered, s.Covered, s.Head, s.Asked = 0, canon.Digest{}, 0, 0, 0, canon.Digest{}, 0
+	})
+}
+
 // hold compares a promise with those before it, and keeps it until it is seen kept. from is a checkpoint that is older than
 // the entry.
 func (a *Agent) hold(env ledger.Envelope, p ledger.Promise, from string) error {
@@ -160,53 +188,88 @@ func (a *Agent) opened(e ledger.Entry) error {
 // node's stream. What it finds is recorded and said; an error says that it could not look.
 func (a *Agent) checkLog(ctx context.Context) error {
 	s, err := a.c.Store.Stream(a.c.Node.Node)
+	if err == nil && s.Origin == "" { // written before a log could be closed
+		s.Origin = a.c.Node.Keyset.Origin
+		err = a.remember(func(r *Stream) { r.Origin = s.Origin })
+	}
 	if err != nil {
 		return err
 	}
 	now := canon.At(a.c.Now())
-	var due []Held
+	due := map[string][]heldPromise{} // by log
 	for _, h := range s.Held {
-		if p, err := a.promised(h.Promise); err != nil || now > p.PublishBy+ledger.ClockSlack {
-			due = append(due, h)
+		p, err := ledger.ReadPromise(h.Promise)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errStream, err)
+		}
+		if now > p.PublishBy+ledger.ClockSlack {
+			due[p.Origin] = append(due[p.Origin], heldPromise{p, h.From})
 		}
 	}
-	err = a.checkPromises(ctx, due)
+	for _, origin := range slices.Sorted(maps.Keys(due)) {
+		err = errors.Join(err, a.checkPromises(ctx, origin, due[origin]))
+	}
 	if s.Next > 0 && now >= s.Asked+ledger.HeadsWithin {
-		err = errors.Join(err, a.checkHead(ctx, now))
+		err = errors.Join(err, a.checkHead(ctx, s.Origin, now))
 	}
 	return err
 }
 
-// checkPromises looks for the entries of promises among the leaves of the newest checkpoint, all of which it reads from
-// where the first of them may stand.
-func (a *Agent) checkPromises(ctx context.Context, due []Held) error {
-	if len(due) == 0 {
-		return nil
+// heldPromise is a promise that was checked when it was taken.
+type heldPromise struct {
+	ledger.Promise
+	from int64
+}
+
+// believed is what this node believes of a checkpoint of one of the logs: of the newest that it knows as [Agent.follow]
+// does, of one that was closed that it is the final one.
+func (a *Agent) believed(ctx context.Context, origin, note string) (ledger.Checkpoint, error) {
+	if origin == a.c.Node.Keyset.Origin {
+		return a.follow(ctx, note)
 	}
-	note, err := a.c.Log.Checkpoint(ctx)
+	keys, err := a.c.Server.Keys(ctx)
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	next, _, ok := keys.After(origin)
+	if !ok || !keys.Has(a.c.Node.Keyset) {
+		return ledger.Checkpoint{}, fmt.Errorf("the log %q: no keyset leads from it to the log %q", origin, a.c.Node.Keyset.Origin)
+	}
+	before, _ := keys.Newest(origin)
+	c, err := ledger.Follower{Logs: before.LogVKeys(next.Made)}.Follow(ctx, nil, nil, []byte(note), 0)
+	if err == nil && c.Tree != next.Continues.Tree() {
+		err = fmt.Errorf("the log %q: its checkpoint is of size %d, and it ended with size %d", origin, c.Size, next.Continues.Size)
+	}
+	return c.Checkpoint, err
+}
+
+// checkPromises looks for the entries of promises among the leaves of a log's newest checkpoint, all of which it reads from
+// where the first of them may stand.
+func (a *Agent) checkPromises(ctx context.Context, origin string, due []heldPromise) error {
+	log, err := a.log(ctx, origin)
 	if err != nil {
 		return err
 	}
-	c, err := a.follow(ctx, string(note))
+	note, err := log.Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := a.believed(ctx, origin, string(note))
 	if err != nil {
 		return err
 	}
 	from := c.Size
 	var wanted []canon.Digest
 	for _, h := range due {
-		p, err := a.promised(h.Promise)
-		if err != nil {
-			return err
-		}
-		wanted, from = append(wanted, p.Commitment), min(from, h.From)
+		wanted, from = append(wanted, h.Commitment), min(from, h.from)
 	}
-	found, err := ledger.Find(ctx, a.c.Log, from, c.Tree, wanted)
+	found, err := ledger.Find(ctx, log, from, c.Tree, wanted)
 	if err != nil {
 		return err
 	}
 	return a.remember(func(s *Stream) {
 		s.Held = slices.DeleteFunc(s.Held, func(h Held) bool {
-			p, err := a.promised(h.Promise)
+			p, err := ledger.ReadPromise(h.Promise)
 			if err != nil || !slices.Contains(wanted, p.Commitment) {
 				return false
 			}
@@ -222,11 +285,11 @@ func (a *Agent) checkPromises(ctx context.Context, due []Held) error {
 	})
 }
 
-// checkHead asks for the head of this node's stream and compares it with what the node remembers. Entries that no head
+// checkHead asks for the head of this node's stream in a log and compares it with what the node remembers. Entries that no head
 // covers an hour after they were received, and then the slack that readers allow, are a fault.
-func (a *Agent) checkHead(ctx context.Context, now canon.Time) error {
+func (a *Agent) checkHead(ctx context.Context, origin string, now canon.Time) error {
 	stream := ledger.NodeStream(a.c.Node.Node)
-	shown, err := a.c.Server.StreamHead(ctx, stream)
+	shown, err := a.c.Server.StreamHead(ctx, stream, origin)
 	var head ledger.Head
 	var by ledger.Entry
 	there := err == nil
@@ -235,7 +298,7 @@ func (a *Agent) checkHead(ctx context.Context, now canon.Time) error {
 	case err != nil:
 		return err
 	default:
-		c, err := a.follow(ctx, shown.Checkpoint)
+		c, err := a.believed(ctx, origin, shown.Checkpoint)
 		if err != nil {
 			return err
 		}

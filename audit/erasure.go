@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,7 +16,8 @@ import (
 // ErasedBlob is a blob that is not there because an entry of the log erased it, as it may be erased.
 type ErasedBlob struct {
 	Part string `json:"part"`
-	By   int64  `json:"by"` // index of the entry
+	Log  string `json:"log,omitzero"` // that has the entry; absent: the one at hand
+	By   int64  `json:"by"`           // index of the entry
 }
 
 // absent is the fault of a blob that a source does not have.
@@ -32,11 +34,22 @@ func isAbsent(err error) bool {
 type erasures struct {
 	found    bool
 	refusals []ledger.Refusal
-	gone     map[canon.Digest]int64 // what was erased as it may be, and by which entry
-	noted    map[ErasedBlob]bool    // met so far
+	gone     map[canon.Digest]eraser // what was erased as it may be, and by which entry
+	noted    map[ErasedBlob]bool     // met so far
 }
 
-func erasedBy(entry int64) string { return fmt.Sprintf("erased by entry %d", entry) }
+// eraser is the entry that erased something.
+type eraser struct {
+	log   string // empty: the one at hand
+	index int64
+}
+
+func (e eraser) String() string {
+	if e.log != "" {
+		return fmt.Sprintf("erased by entry %d of the log %q", e.index, e.log)
+	}
+	return fmt.Sprintf("erased by entry %d", e.index)
+}
 
 // blob reads a blob and compares it with its digest. One that was erased as it may be is a fault that says so, and that
 // [replay.fault] counts apart.
@@ -53,7 +66,7 @@ func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) 
 	}
 	f := absent(digest)
 	if by, ok := r.erased.gone[digest]; ok {
-		f.What = erasedBy(by)
+		f.What = by.String()
 	}
 	return nil, f
 }
@@ -62,10 +75,10 @@ func (r *replay) blob(ctx context.Context, digest canon.Digest) ([]byte, error) 
 func (r *replay) isErased(f Fault) bool {
 	digest, err := parseBlobName(f.Part)
 	by, ok := r.erased.gone[digest]
-	if err != nil || !ok || f.What != erasedBy(by) {
+	if err != nil || !ok || f.What != by.String() {
 		return false
 	}
-	if b := (ErasedBlob{f.Part, by}); !r.erased.noted[b] {
+	if b := (ErasedBlob{f.Part, by.log, by.index}); !r.erased.noted[b] {
 		r.erased.noted[b] = true
 		r.report.ErasedCount++
 	}
@@ -80,8 +93,8 @@ func (r *replay) wasErased(digest canon.Digest) bool {
 
 // chooseErasure adds the entry by which a blob was erased, if it was.
 func (r *replay) chooseErasure(digest canon.Digest, chosen map[int64]bool) {
-	if by, ok := r.erased.gone[digest]; ok {
-		chosen[by] = true
+	if by, ok := r.erased.gone[digest]; ok && by.log == "" {
+		chosen[by.index] = true
 	}
 }
 
@@ -101,35 +114,84 @@ func (r *replay) findErasures(ctx context.Context) error {
 	if r.erased.found {
 		return nil
 	}
-	r.erased = erasures{found: true, noted: map[ErasedBlob]bool{}}
+	return findErasures(ctx, []*replay{r})
+}
+
+// findErasures does so for logs of a chain, the oldest first: a later one may say what was erased of an earlier one, and
+// holds and the time that something is kept for go on over the boundary.
+func findErasures(ctx context.Context, logs []*replay) error {
 	var acts []ledger.Act
-	err := r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
-		if e.Kind != ledger.KindErasure {
+	begins := make([]int64, len(logs)) // of each log, as if all were one
+	for i, r := range logs {
+		if i > 0 {
+			begins[i] = begins[i-1] + logs[i-1].report.Size
+		}
+		r.erased = erasures{found: true, gone: map[canon.Digest]eraser{}, noted: map[ErasedBlob]bool{}}
+		var own []ledger.Act
+		err := r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
+			if e.Kind != ledger.KindErasure {
+				return nil
+			}
+			body, err := readBlob(ctx, r.src, e.Body)
+			if f := new(Fault); errors.As(err, &f) {
+				return nil // it is met again when its entry is read
+			}
+			if err != nil {
+				return err
+			}
+			if act, err := ledger.ParseErasure(body); err == nil {
+				own = append(own, ledger.Act{Index: begins[i] + index, Time: e.Time, Erasure: act})
+			}
 			return nil
-		}
-		body, err := readBlob(ctx, r.src, e.Body)
-		if f := new(Fault); errors.As(err, &f) {
-			return nil // it is met again when its entry is read
-		}
+		})
 		if err != nil {
 			return err
 		}
-		if act, err := ledger.ParseErasure(body); err == nil {
-			acts = append(acts, ledger.Act{Index: index, Time: e.Time, Erasure: act})
-		}
-		return nil
-	})
-	if err != nil || len(acts) == 0 {
-		return err
+		slices.SortFunc(own, func(a, b ledger.Act) int { return cmp.Compare(a.Index, b.Index) })
+		inForce := ledger.InForce(acts)
+		acts = append(acts, slices.DeleteFunc(own, func(a ledger.Act) bool { // one that goes on is one hold
+			return a.Act == ledger.ActHold && slices.ContainsFunc(inForce, func(h ledger.Act) bool { return reflect.DeepEqual(h.Erasure, a.Erasure) })
+		})...)
 	}
-	slices.SortFunc(acts, func(a, b ledger.Act) int { return cmp.Compare(a.Index, b.Index) })
-	custody := ledger.NewCustody(acts)
-	err = r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
-		custody.Back(index, e)
+	if len(acts) == 0 {
 		return nil
-	})
-	r.erased.refusals, r.erased.gone = custody.Judge()
-	return err
+	}
+	custody := ledger.NewCustody(acts)
+	for i, r := range slices.Backward(logs) {
+		err := r.everyEntry(ctx, func(index int64, e ledger.Entry) error {
+			custody.Back(begins[i]+index, e)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	refusals, gone := custody.Judge()
+	at := func(index int64) int { // the log of an act
+		i, ok := slices.BinarySearch(begins, index)
+		if !ok {
+			i--
+		}
+		return i
+	}
+	for _, refused := range refusals {
+		if refused.Lacks && len(logs[0].before) > 0 {
+			continue
+		}
+		i := at(refused.Index)
+		refused.Index -= begins[i]
+		logs[i].erased.refusals = append(logs[i].erased.refusals, refused)
+	}
+	for digest, index := range gone {
+		by := at(index)
+		for i, r := range logs[:by+1] {
+			r.erased.gone[digest] = eraser{index: index - begins[by]}
+			if i < by {
+				r.erased.gone[digest] = eraser{logs[by].report.Origin, index - begins[by]}
+			}
+		}
+	}
+	return nil
 }
 
 // judgeErasures finds the acts that were not allowed, where there are acts.

@@ -20,7 +20,7 @@ import (
 // blobs.
 //
 // It refuses a source that lacks a part which the log does not say was erased, or whose leaves are not those of the
-// checkpoint; it does not check the checkpoint's signature and recomputes no appraisal: [Replay] does.
+// checkpoint. Of a log that was closed a later one may say it, so there a body may be missing. It does not check the checkpoint's signature and recomputes no appraisal: [Replay] does.
 func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 	note, err := src.Checkpoint(ctx)
 	if err != nil {
@@ -31,22 +31,29 @@ func Export(ctx context.Context, src ledger.Source, w io.Writer) error {
 		return fmt.Errorf("export: %w", err)
 	}
 	kept := newKeeping(src)
-	digests, erased, err := namedBlobs(ctx, src, c.Tree, kept)
+	named, err := namedBlobs(ctx, src, c.Tree, kept)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, digests, func(d canon.Digest) bool { return erased[d] }); err != nil {
+	if err := writeExport(ctx, src, w, preamble{note: note, kept: kept}, c.Size, named.digests, func(d canon.Digest) bool { return named.erased[d] || named.closed }); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
 }
 
-// namedBlobs returns the digests of all blobs that belong to a log, ordered, each once, and those that the log says were
-// erased. Whether they were rightly is for a replay to find.
-func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *keeping) (digests []canon.Digest, erased map[canon.Digest]bool, err error) {
-	erased = map[canon.Digest]bool{}
+// contents are the blobs that belong to a log.
+type contents struct {
+	digests []canon.Digest        // of all, ordered, each once
+	erased  map[canon.Digest]bool // those that the log says were erased. Whether rightly is for a replay to find
+	closed  bool                  // the log was closed
+}
+
+// namedBlobs reads a log for the blobs that belong to it.
+func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *keeping) (contents, error) {
+	var digests []canon.Digest
+	out := contents{erased: map[canon.Digest]bool{}}
 	compactAt := 1 << 12
-	err = ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
+	err := ledger.Walk(ctx, src, tree, func(index int64, commitment canon.Digest) error {
 		opening, err := readBlob(ctx, src, commitment)
 		if err != nil {
 			return fmt.Errorf("entry %d: opening: %w", index, err)
@@ -63,7 +70,10 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *
 			err = kept.bracket(ctx, index)
 		}
 		if err == nil && e.Kind == ledger.KindErasure {
-			err = addErased(ctx, src, e, erased)
+			err = addErased(ctx, src, e, out.erased)
+		}
+		if err == nil && e.Kind == ledger.KindHeads && index == tree.Size-1 {
+			out.closed, err = closes(ctx, src, e)
 		}
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
@@ -75,7 +85,18 @@ func namedBlobs(ctx context.Context, src ledger.Source, tree ledger.Tree, kept *
 		}
 		return nil
 	})
-	return slices.Compact(sorted(digests)), erased, err
+	out.digests = slices.Compact(sorted(digests))
+	return out, err
+}
+
+// closes reports whether a heads entry closes its log.
+func closes(ctx context.Context, src ledger.Source, e ledger.Entry) (bool, error) {
+	body, err := readBlob(ctx, src, e.Body)
+	if err != nil {
+		return false, err
+	}
+	h, err := ledger.ParseHeads(body)
+	return h.Closes.Next != "", err
 }
 
 // addErased adds what an erasure entry says was erased.

@@ -36,10 +36,13 @@ func (r *replay) expectHeads(index int64, e ledger.Entry) {
 }
 
 // learnHeads compares a heads entry with the streams as they stood before it.
-func (r *replay) learnHeads(ctx context.Context, e ledger.Entry, body []byte) error {
+func (r *replay) learnHeads(ctx context.Context, index int64, e ledger.Entry, body []byte) error {
 	h, err := ledger.ParseHeads(body)
 	if err != nil {
 		return err
+	}
+	if h.Closes.Next != "" && r.closed == NoIndex {
+		r.report.Closed, r.closed = h.Closes.Next, index
 	}
 	seed, err := r.blob(ctx, h.Seed)
 	if err != nil {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,10 +190,23 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if w, ok := r.wanted[commitment]; ok {
 		*w = found{there: true, index: index, entry: e}
 	}
-	if index == 0 && e.Kind != ledger.KindKeyset {
-		fault("entry 0 is not a keyset")
+	switch {
+	case index == 0:
+		r.opens = e
+		if e.Kind != ledger.KindKeyset {
+			fault("entry 0 is not a keyset")
+		}
+	case r.closed != NoIndex:
+		fault("an entry after the one that closes the log, entry %d", r.closed)
 	}
+	if r.asked == NoIndex && e.Kind == ledger.KindChallenge {
+		r.asked = index
+	}
+	r.links.visit(e)
 	for _, ref := range e.Refs {
+		if index == 0 && len(r.before) > 0 {
+			break // it names a keyset of the log before, see learnKeyset
+		}
 		_, _, ok, err := r.find(ctx, "", ref)
 		if err := r.record(err, index, e.Kind); err != nil {
 			return err
@@ -266,7 +280,10 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	}
 	switch e.Kind {
 	case ledger.KindErasure:
-		_, err = ledger.ParseErasure(body)
+		var act ledger.Erasure
+		if act, err = ledger.ParseErasure(body); err == nil {
+			r.links.hold(act, e.Body, r.asked == NoIndex)
+		}
 	case ledger.KindKeyset:
 		err = r.learnKeyset(ctx, index, e, body)
 	case ledger.KindPolicy:
@@ -293,14 +310,15 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		var n ledger.Enrolment
 		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
-			err = r.holders.learn(moment{index, e.Time}, n)
+			r.links.enrolment(n, e, r.carried(e))
+			err = cmp.Or(r.holders.learn(moment{index, e.Time}, n), r.checkCarried(e))
 		}
 	case ledger.KindEngine:
 		err = r.learnEngine(ctx, index, body)
 	case ledger.KindChallenge:
 		err = r.learnChallenge(ctx, index, e, body)
 	case ledger.KindHeads:
-		err = r.learnHeads(ctx, e, body)
+		err = r.learnHeads(ctx, index, e, body)
 	case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:
 		err = r.learnVetting(index, e, body)
 	default:
@@ -333,6 +351,7 @@ func (r *replay) learnChallenge(ctx context.Context, index int64, e ledger.Entry
 		return wrong("the challenge %s was issued by entry %d already", n, earlier)
 	}
 	r.nonces.add(tagOf(n), index)
+	r.links.nonce(n)
 	if err := r.keys.CheckKey(c.ResultKey, ledger.UseResult, c.Issued); err != nil {
 		return wrong("made for %v", err)
 	}

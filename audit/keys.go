@@ -23,6 +23,15 @@ func (r *replay) learnKeyset(ctx context.Context, index int64, e ledger.Entry, b
 	if err != nil {
 		return wrong("%v", err)
 	}
+	if next, err := ledger.ParseKeyset(env.Payload); err == nil && index == 0 {
+		switch is := next.Continues; {
+		case is == ledger.Final{} && len(r.before) > 0:
+			return wrong("the log continues none, and keysets of logs before it are here")
+		case is != ledger.Final{} && len(r.before) == 0:
+			return wrong("the log continues %q, and the keysets of the logs before it are not here", is.Origin)
+		}
+		r.report.Continues = next.Continues
+	}
 	var refs []canon.Digest
 	if !r.keyset.IsZero() {
 		refs = []canon.Digest{r.keyset}
@@ -48,15 +57,15 @@ func (r *replay) learnKeyset(ctx context.Context, index int64, e ledger.Entry, b
 // comes when the log was read, because the keys are in it. Of a log that is not whole some may be missing; then only the
 // checkpoint is judged, by what is known.
 func (r *replay) judgeKeys(checkpoint []byte, whole bool) {
-	for _, k := range r.keys.Keys() {
+	for _, k := range r.keys.In(r.report.Origin) {
 		seen := SeenKey{Use: k.Use, Fingerprint: fingerprint(k.SPKI), From: k.From, Until: k.Until}
 		if k.Use == ledger.UseLog {
-			seen.VKey, _ = k.LogVKey(r.keys.Current().Origin) // a keyset with a key that has none is refused
+			seen.VKey, _ = k.LogVKey(r.report.Origin) // a keyset with a key that has none is refused
 		}
 		r.report.Keys = append(r.report.Keys, seen)
 	}
-	keys := logKeysAt(r.keys.Current().Origin, r.keys.Of(ledger.UseLog), r.latest)
-	if r.trust != nil && !r.keys.Has(r.trust.Keyset) {
+	keys := r.logKeys(r.latest)
+	if r.trust != nil && !r.keys.Has(r.trust.Keyset) && !(r.later.Has(r.trust.Keyset) && r.later.Has(r.keys.Current())) {
 		if whole {
 			r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "not the trusted keys: " + r.trust.unlike(r.keys)})
 		}
@@ -96,45 +105,57 @@ func logKeysAt(origin string, keys []ledger.Key, at canon.Time) (out logKeys) {
 }
 
 // everyLogKey returns all log keys that the log has had so far: for its checkpoints of any time.
-func (r *replay) everyLogKey() logKeys {
-	return logKeysAt(r.keys.Current().Origin, r.keys.Of(ledger.UseLog), 0)
+func (r *replay) everyLogKey() logKeys { return r.logKeys(0) }
+
+func (r *replay) logKeys(at canon.Time) logKeys {
+	return logKeysAt(r.report.Origin, slices.DeleteFunc(r.keys.In(r.report.Origin), func(k ledger.Key) bool { return k.Use != ledger.UseLog }), at)
 }
 
 // FirstKeyset reads the keyset in entry 0 of the log that a source's checkpoint names. Nothing vouches for it: it is what
 // the log says of itself, and newer keys may have taken the place of these.
 func FirstKeyset(ctx context.Context, src ledger.Source) (ledger.Keyset, error) {
+	keys, err := FirstKeys(ctx, src)
+	return keys.Current(), err
+}
+
+// FirstKeys reads the keysets up to entry 0 of a log: those of the logs before, if it continues one, and its own. Nothing
+// vouches for them, as for [FirstKeyset].
+func FirstKeys(ctx context.Context, src ledger.Source) (none ledger.KeyHistory, err error) {
 	data, err := src.Checkpoint(ctx)
 	if err != nil {
-		return ledger.Keyset{}, err
+		return none, err
 	}
 	c, err := ledger.ReadCheckpoint(data)
 	if err != nil {
-		return ledger.Keyset{}, err
+		return none, err
 	}
 	t := ledger.Tile{Level: ledger.EntriesLevel, Width: int(min(c.Size, ledger.TileWidth))}
 	if data, err = src.Tile(ctx, t); err != nil {
-		return ledger.Keyset{}, err
+		return none, err
 	}
 	leaves, err := ledger.ParseEntryBundle(data)
 	if err != nil || len(leaves) == 0 {
-		return ledger.Keyset{}, errors.Join(errors.New("the log is empty"), err)
+		return none, errors.Join(errors.New("the log is empty"), err)
 	}
 	if data, err = readBlob(ctx, src, leaves[0]); err != nil {
-		return ledger.Keyset{}, err
+		return none, err
 	}
 	_, e, err := ledger.ParseOpening(data)
 	if err != nil || e.Kind != ledger.KindKeyset {
-		return ledger.Keyset{}, errors.Join(errors.New("entry 0 is not a keyset"), err)
+		return none, errors.Join(errors.New("entry 0 is not a keyset"), err)
 	}
 	if data, err = readBlob(ctx, src, e.Body); err != nil {
-		return ledger.Keyset{}, err
+		return none, err
 	}
 	env, err := ledger.ParseEnvelope(data)
 	if err != nil {
-		return ledger.Keyset{}, err
+		return none, err
 	}
-	keys, err := ledger.ReadKeys([]ledger.Envelope{env})
-	return keys.Current(), err
+	keys, err := KeysBefore(ctx, src)
+	if err == nil {
+		err = keys.Add(env)
+	}
+	return keys, err
 }
 
 // unlike says why a log whose keys are not the trusted ones is another log, or an older state of it.
@@ -145,6 +166,9 @@ func (t Trust) unlike(keys ledger.KeyHistory) string {
 	}
 	if d, err := current.Digest(); err == nil && d == t.Keyset.Previous {
 		return "the trust file is of later keys than the log has: take a newer export, or the trust file of then"
+	}
+	if t.Keyset.Continues.Origin == current.Origin {
+		return fmt.Sprintf("the trust file is of the log %q, which continues this one: replay both together, or take the trust file of then", t.Keyset.Origin)
 	}
 	if d := differ("the trust file", t.Keyset, "the log", current); d != "" {
 		return d

@@ -59,8 +59,11 @@ func (k key) spki() []byte {
 // server would.
 type log struct {
 	t           testing.TB
-	name        string         // of the keys
-	renewed     map[string]int // by use: how often the key was changed
+	name        string // of the keys
+	origin      string
+	envelopes   []ledger.Envelope // of the keysets of all logs of its chain
+	continued   int               // how many of them are of logs before it
+	renewed     map[string]int    // by use: how often the key was changed
 	keysets     []ledger.Keyset
 	keysetBody  canon.Digest // of the newest
 	logKeys     []key        // that the log has had, the newest first
@@ -82,7 +85,7 @@ func newLog(t testing.TB, name string) *log { return newLogAt(t, name, t0) }
 
 // newLogAt starts a log at another time.
 func newLogAt(t testing.TB, name string, at canon.Time) *log {
-	l := &log{t: t, name: name, now: at, renewed: map[string]int{}, blobs: map[canon.Digest][]byte{}, tiles: map[ledger.Tile][]byte{}, streams: map[string]ledger.Tail{}}
+	l := &log{t: t, name: name, origin: origin, now: at, renewed: map[string]int{}, blobs: map[canon.Digest][]byte{}, tiles: map[ledger.Tile][]byte{}, streams: map[string]ledger.Tail{}}
 	first := ledger.Keyset{Type: ledger.KeysetType, Origin: origin, Made: l.now}
 	var signers []ledger.Signer
 	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
@@ -112,7 +115,7 @@ func (l *log) addKeyset(k ledger.Keyset, signers ...ledger.Signer) {
 	if !l.keysetBody.IsZero() {
 		refs = append(refs, l.keysetBody)
 	}
-	l.keysets, l.keysetBody = append(l.keysets, k), l.put(env)
+	l.keysets, l.keysetBody, l.envelopes = append(l.keysets, k), l.put(env), append(l.envelopes, env)
 	l.append(ledger.KindKeyset, ledger.StreamServer, l.keysetBody, refs...)
 }
 
@@ -256,11 +259,11 @@ func (l *log) sign(tree ledger.Tree) []byte {
 func (l *log) signBy(tree ledger.Tree, keys ...key) []byte {
 	var signers []note.Signer
 	for _, k := range keys {
-		signer, err := ledger.LogSigner(origin, k.PrivateKey)
+		signer, err := ledger.LogSigner(l.origin, k.PrivateKey)
 		l.must(err)
 		signers = append(signers, signer)
 	}
-	c := ledger.Checkpoint{Origin: origin, Tree: tree}
+	c := ledger.Checkpoint{Origin: l.origin, Tree: tree}
 	note, err := ledger.SignCheckpoint(c, signers...)
 	l.must(err)
 	for _, w := range l.witnesses {
@@ -442,7 +445,7 @@ func newServiceAt(t testing.TB, keys string, at canon.Time) *service {
 
 // ask enters a challenge for a node.
 func (s *service) ask(node string) attest.Challenge {
-	nonce := sha256.Sum256(fmt.Appendf(nil, "nonce %d", len(s.commitments)))
+	nonce := sha256.Sum256(fmt.Appendf(nil, "nonce %d %d", len(s.commitments), s.continued))
 	c := attest.Challenge{Type: attest.ChallengeType, Origin: "https://verifier.example", ResultKey: s.key(ledger.UseResult).spki(),
 		Node: node, Nonce: nonce[:], Issued: s.now, Expires: s.now + 300}
 	if len(s.witnesses) > 0 {

@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/assay-network/assay/attest"
@@ -69,6 +71,30 @@ func (is *issues) newest(s subject, index int64, at canon.Time) (newest loggedIs
 		}
 	}
 	return newest, ok
+}
+
+// before returns the newest issue of a subject that was logged before an index.
+func (is *issues) before(s subject, index int64) (newest loggedIssue, ok bool) {
+	for _, l := range slices.Concat(is.by[s], is.early[s]) {
+		if l.index < index && (!ok || l.Newer(newest.Issue)) {
+			newest, ok = l, true
+		}
+	}
+	return newest, ok
+}
+
+// subjects returns what there are issues of, ordered.
+func (is *issues) subjects() []subject {
+	all := map[subject]bool{}
+	for s := range is.by {
+		all[s] = true
+	}
+	for s := range is.early {
+		all[s] = true
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b subject) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+	})
 }
 
 // checkNewest reports collateral of an appraisal that was not the newest of its subject in the log. The newer item has to

@@ -19,7 +19,8 @@ import (
 // Names of the parts of an export; tiles are named by their [ledger.Tile.Path].
 const (
 	partCheckpoint = "checkpoint"
-	partScope      = "scope" // only where the export is of a part of the log
+	partKeysets    = "keysets-before" // only where the log continues another: the keysets of the logs before
+	partScope      = "scope"          // only where the export is of a part of the log
 	blobPrefix     = "blob/"
 )
 
@@ -30,6 +31,7 @@ type Archive struct {
 	r      io.ReaderAt
 	size   int64
 	note   []byte
+	before []byte // keysets of the logs before; nil: the log continues none
 	scope  []byte // nil: the export is whole
 	tiles  map[place]span
 	blobs  int      // how many there are
@@ -118,13 +120,18 @@ func Open(r io.ReaderAt, size int64) (*Archive, error) {
 
 // readOptional reads what stands between the checkpoint and the tiles.
 func (a *Archive) readOptional(t *exportReader, end int64) error {
-	p, ok, err := t.next()
-	if err != nil || !ok || p.Name != partScope {
-		t.again = &answer{p, ok, err}
-		return a.readKept(t, end)
-	}
-	if a.scope, err = t.tar.Content(p); err != nil {
-		return asFault(err)
+	for _, part := range []struct {
+		name string
+		into *[]byte
+	}{{partKeysets, &a.before}, {partScope, &a.scope}} {
+		p, ok, err := t.next()
+		if err != nil || !ok || p.Name != part.name {
+			t.again = &answer{p, ok, err}
+			continue
+		}
+		if *part.into, err = t.tar.Content(p); err != nil {
+			return asFault(err)
+		}
 	}
 	return a.readKept(t, end)
 }
@@ -225,6 +232,14 @@ func blobName(d canon.Digest) string { return blobPrefix + d.String() }
 
 // Checkpoint returns the signed checkpoint.
 func (a *Archive) Checkpoint(context.Context) ([]byte, error) { return slices.Clone(a.note), nil }
+
+// Keysets returns the document of the keysets of the logs before; see [ledger.Continuing].
+func (a *Archive) Keysets(context.Context) ([]byte, error) {
+	if a.before == nil {
+		return nil, fmt.Errorf("%s: %w", partKeysets, fs.ErrNotExist)
+	}
+	return slices.Clone(a.before), nil
+}
 
 // Scope returns the scope of an export of a part of a log.
 func (a *Archive) Scope(context.Context) ([]byte, error) {
@@ -329,6 +344,10 @@ type directory struct{ fsys fs.FS }
 
 func (d directory) Checkpoint(context.Context) ([]byte, error) {
 	return d.read(partCheckpoint, ledger.MaxCheckpoint)
+}
+
+func (d directory) Keysets(context.Context) ([]byte, error) {
+	return d.read(partKeysets, ledger.MaxKeysetsDocument)
 }
 
 func (d directory) Scope(context.Context) ([]byte, error) { return d.read(partScope, MaxBlob) }

@@ -103,6 +103,7 @@ var (
 		"that each challenge was issued once, and answered at most once, in time, by the node that it was made for",
 		"every appraisal and every verdict: signature, inputs, and the result, computed again by the rules that made it, byte for byte",
 		"that reference values and collateral stood in the log before they were used, and that no newer issue of that collateral stood there when they were",
+		"of a log that continues another, that its first keys follow from those of the logs before it; that nothing follows an entry that closes the log",
 		"that what each appraisal was told of who holds which device is what the enrolments and revocations before it say",
 		"that the hourly heads entries commit to every stream as it stood, and that each erasure was allowed",
 		"that every verdict entry of the tree is in the population, and that its totals are those of the replay",
@@ -114,6 +115,7 @@ var (
 		"whether the parties did what they say of themselves: people, contracts and places are other evidence",
 		"instants against another clock than the log's own, where no witness cosigned",
 		"whether newer collateral was to be had that the log does not hold, and what earlier quotes of a TPM's clock the server should have known",
+		"of a log that continues another, or was closed: that other log, and that this one began with what stood there",
 		"whether the vendors' root keys deserve the trust that everything here rests on",
 		"the build that a verdict names beside its rules: that is the signer's word",
 	}

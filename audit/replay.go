@@ -44,6 +44,10 @@ type Options struct {
 //   - every verdict: its signature by a result key of its time, and what the policy says of the logged claims; one verdict for
 //     evidence and policy
 //   - that an engine that a result names was logged before, with the rules that the result bears
+//   - of a log that continues another: that its first keyset follows from those of the logs before, which come with it, and
+//     that what it carries over stands before its first challenge. That the log before ended so, and that what stood there was
+//     carried over, [ReplayChain] checks
+//   - that nothing follows an entry that closes the log
 //   - every hold, release and erasure: that it was allowed. A body that is not there because it was erased, as it may be,
 //     is no fault, and what rests on it is not recomputed
 //   - the given promises
@@ -66,12 +70,21 @@ type Options struct {
 // of the report; the error is for a source that could not tell, and for a cancelled context.
 func Replay(ctx context.Context, src ledger.Source, trust *Trust, o Options) (Report, error) {
 	r := newReplay(src, trust, o)
+	report, err := r.run(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("replay: %w", err)
+	}
+	return report, nil
+}
+
+// run is [Replay].
+func (r *replay) run(ctx context.Context) (Report, error) {
 	whole, err := r.readLog(ctx)
 	if err == nil && whole {
 		err = r.finish(ctx)
 	}
 	if err != nil {
-		return Report{}, fmt.Errorf("replay: %w", err)
+		return Report{}, err
 	}
 	return r.conclude(), nil
 }
@@ -90,6 +103,30 @@ func (r *replay) finish(ctx context.Context) error {
 // readLog checks the log itself: checkpoint, keys, every tile, leaf and entry. It reports whether the tree is that of the
 // checkpoint; if not, nothing that was read is worth recomputing.
 func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
+	if ok, err := r.begin(ctx); err != nil || !ok {
+		return false, err
+	}
+	tree := ledger.Tree{Size: r.report.Size, Root: r.report.Root}
+	if whole, err = r.read(ctx, tree); err != nil {
+		return false, err
+	}
+	r.judgeKeys(r.note, whole)
+	if whole {
+		err = r.checkViews(ctx, tree)
+	}
+	if err == nil && whole {
+		err = r.judgeErasures(ctx)
+	}
+	return whole, err
+}
+
+// begin reads what stands before the log: checkpoint, scope, the keysets of the logs before. It reports whether there is
+// something to read. It does its work once.
+func (r *replay) begin(ctx context.Context) (ok bool, err error) {
+	if r.begun {
+		return r.note != nil, nil
+	}
+	r.begun = true
 	note, err := r.src.Checkpoint(ctx)
 	switch {
 	case isNotExist(err):
@@ -103,24 +140,18 @@ func (r *replay) readLog(ctx context.Context) (whole bool, err error) {
 		r.fault(Fault{Part: partCheckpoint, Index: NoIndex, What: err.Error()})
 		return false, nil
 	}
+	r.note = note
 	r.report.Origin, r.report.Size, r.report.Root = c.Origin, c.Size, c.Root
 	if err := r.readScope(ctx); err != nil {
+		return false, err
+	}
+	if err := r.readBefore(ctx); err != nil {
 		return false, err
 	}
 	if c.Size == 0 {
 		r.fault(Fault{Part: "entry 0", Index: 0, Kind: ledger.KindKeyset, What: "no keyset: the log is empty"})
 	}
-	if whole, err = r.read(ctx, c.Tree); err != nil {
-		return false, err
-	}
-	r.judgeKeys(note, whole)
-	if whole {
-		err = r.checkViews(ctx, c.Tree)
-	}
-	if err == nil && whole {
-		err = r.judgeErasures(ctx)
-	}
-	return whole, err
+	return true, nil
 }
 
 // ReplayFile is [Open] and [Replay] in one: a file that Open refuses gives a report with that fault.
@@ -154,6 +185,15 @@ type replay struct {
 	rowsOf    func(context.Context, *evidence) ([]Row, error) // of verdicts that were recomputed; nil: nobody asks
 	seen      func(Row)                                       // takes them, one at a time
 
+	begun  bool
+	note   []byte            // checkpoint; nil: none
+	before []ledger.Envelope // keysets of the logs before; empty: the log continues none
+	opens  ledger.Entry      // entry 0
+	asked  int64             // index of the first challenge, or NoIndex
+	closed int64             // index of the entry that closes the log, or NoIndex
+	links  *links            // nil: the log is looked at alone
+	later  ledger.KeyHistory // of a later log of its chain that is at hand: who trusts that one trusts this one
+
 	erased erasures
 
 	kept    cache[*witnessed] // checkpoints of before
@@ -176,7 +216,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
-	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises), lately: cache[[]byte]{limit: maxLately}}
+	r := &replay{src: src, trust: trust, o: o, history: newHistory(o.Promises), asked: NoIndex, closed: NoIndex, lately: cache[[]byte]{limit: maxLately}}
 	r.report = Report{
 		Type: ReportType, Trust: Unanchored, Witnesses: Witnessing{By: []string{}}, Keys: []SeenKey{}, Roots: []SeenRoots{}, Entries: []KindCount{}, Outcomes: []KindCount{},
 		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},
@@ -256,6 +296,13 @@ func (r *replay) conclude() Report {
 	if r.report.FaultCount == int64(len(r.faults)) {
 		r.faults = slices.Compact(r.faults) // two checks may meet the same thing
 		r.report.FaultCount = int64(len(r.faults))
+	}
+	if r.report.Closed != "" {
+		for i, f := range r.faults {
+			if f.What == "missing" {
+				r.faults[i].What = "missing; the log was closed, and a later one may say that it was erased: replay them together"
+			}
+		}
 	}
 	r.report.Faults = append([]Fault{}, r.faults[:min(len(r.faults), MaxFaults)]...)
 	r.listErased()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -56,14 +57,16 @@ type Report struct {
 	Origin      string               `json:"origin"`
 	Size        int64                `json:"size"` // entries, as the checkpoint says
 	Root        canon.Digest         `json:"root,omitzero"`
-	Scope       *Scoped              `json:"scope,omitzero"` // absent: the whole log
-	Range       *Range               `json:"range,omitzero"` // whose verdicts were recomputed; absent: all
-	Rules       []verifier.RoomRules `json:"rules"`          // of this build, that it recomputed with
-	Witnesses   Witnessing           `json:"witnesses"`      // of the checkpoint
-	Keys        []SeenKey            `json:"keys"`           // that the log shows
-	Roots       []SeenRoots          `json:"roots"`          // root sets that appraisals were made under
-	Entries     []KindCount          `json:"entries"`        // that were read, by kind
-	Unanswered  int64                `json:"unanswered"`     // evidence without a verdict
+	Continues   ledger.Final         `json:"continues,omitzero"` // end of the log before, as entry 0 says; absent: this is the first
+	Closed      string               `json:"closed,omitzero"`    // log that goes on, as the last entry says; absent: this one is not closed
+	Scope       *Scoped              `json:"scope,omitzero"`     // absent: the whole log
+	Range       *Range               `json:"range,omitzero"`     // whose verdicts were recomputed; absent: all
+	Rules       []verifier.RoomRules `json:"rules"`              // of this build, that it recomputed with
+	Witnesses   Witnessing           `json:"witnesses"`          // of the checkpoint
+	Keys        []SeenKey            `json:"keys"`               // that the log shows
+	Roots       []SeenRoots          `json:"roots"`              // root sets that appraisals were made under
+	Entries     []KindCount          `json:"entries"`            // that were read, by kind
+	Unanswered  int64                `json:"unanswered"`         // evidence without a verdict
 	Appraisals  Tally                `json:"appraisals"`
 	Verdicts    Tally                `json:"verdicts"`
 	Outcomes    []KindCount          `json:"outcomes"` // of the logged verdicts
@@ -185,6 +188,12 @@ func (r Report) Text() string {
 	}
 	line("log", "%s", Printable(r.Origin))
 	line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	if c := r.Continues; c != (ledger.Final{}) {
+		line("continues", "the log %s, which ended with size %d, root %s", Printable(c.Origin), c.Size, c.Root)
+	}
+	if r.Closed != "" {
+		line("closed", "the log %s goes on", Printable(r.Closed))
+	}
 	if s := r.Scope; s != nil {
 		line("scope", "%s: %d of %d entries; the others are leaves that nobody opened, and whether more of them match, the log's owner alone can say", Printable(s.Criteria.String()), s.Entries, r.Size)
 	}
@@ -238,6 +247,10 @@ func (r Report) Text() string {
 		line("time", "%s", r.Time.text())
 	}
 	for _, b := range r.Erased {
+		if b.Log != "" {
+			line("erased", "%s: by entry %d of the log %s", b.Part, b.By, Printable(b.Log))
+			continue
+		}
 		line("erased", "%s: by entry %d", b.Part, b.By)
 	}
 	if more := r.ErasedCount - int64(len(r.Erased)); more > 0 {

@@ -363,6 +363,13 @@ func writeExport(ctx context.Context, src ledger.Source, w io.Writer, p preamble
 	if err := tar.Write(w, partCheckpoint, p.note); err != nil {
 		return err
 	}
+	before, err := keysetsBefore(ctx, src)
+	if err == nil && before != nil {
+		err = tar.Write(w, partKeysets, before)
+	}
+	if err != nil {
+		return err
+	}
 	if p.scope != nil {
 		if err := tar.Write(w, partScope, p.scope); err != nil {
 			return err

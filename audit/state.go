@@ -47,7 +47,9 @@ func (s State) Marshal() ([]byte, error) {
 // Continue follows the log of a source from a state on; the zero state begins with trust. It is for a source that was
 // replayed and found equal by that trust, and takes the log's keys from what was found: it checks the checkpoint's signature and that the log goes on from the state's, and nothing
 // else. A *[ledger.Fork] says that it does not, and holds both notes.
-func Continue(ctx context.Context, s State, trust Trust, found Report, src ledger.Source) (State, error) {
+//
+// Where the state is of a log that was closed, before is asked for that log and those between, by origin.
+func Continue(ctx context.Context, s State, trust Trust, found Report, src ledger.Source, before func(context.Context, string) (ledger.Source, error)) (State, error) {
 	next, err := src.Checkpoint(ctx)
 	if err != nil {
 		return State{}, err
@@ -58,7 +60,11 @@ func Continue(ctx context.Context, s State, trust Trust, found Report, src ledge
 			logs = append(logs, k.VKey)
 		}
 	}
-	if _, err := (ledger.Follower{Logs: logs}).Follow(ctx, src, []byte(s.Checkpoint), next, 0); err != nil {
+	chain := func(ctx context.Context) (ledger.Chain, error) {
+		keys, err := FirstKeys(ctx, src)
+		return ledger.Chain{Keys: keys, Log: before}, err
+	}
+	if _, err := (ledger.Follower{Logs: logs, Chain: chain}).Follow(ctx, src, []byte(s.Checkpoint), next, 0); err != nil {
 		return State{}, err
 	}
 	return State{StateType, string(next), trust}, nil

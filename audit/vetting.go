@@ -61,7 +61,7 @@ func (v *vetted) noteAppraisal(node int32, now moment, body canon.Digest) {
 
 // learnVetting folds an entry of vetting. That the event before owes another one is a fault of its own.
 func (r *replay) learnVetting(index int64, e ledger.Entry, body []byte) error {
-	if r.scope != nil { // entries are left out, so that nothing can be folded
+	if !r.foldsVetting() {
 		return nil
 	}
 	r.reading = moment{index, e.Time}
@@ -70,6 +70,10 @@ func (r *replay) learnVetting(index int64, e ledger.Entry, body []byte) error {
 	}
 	return nil
 }
+
+// foldsVetting reports whether the log has everything that a book is made of: in a scope entries are left out, and what began
+// in a log before goes on in the ones that continue it.
+func (r *replay) foldsVetting() bool { return r.scope == nil && len(r.before) == 0 }
 
 // isVetting reports whether the book takes entries of a kind.
 func isVetting(kind string) bool {
@@ -130,9 +134,9 @@ func (r *replay) told(ctx context.Context, res policy.Result) (claim.Set, error)
 }
 
 // checkParty holds what a verdict of an entry was told of the party against what the host's certificate said then. In a scope
-// the certificates are of others.
+// the certificates are of others, and what a log before says is not here.
 func (j *job) checkParty(res policy.Result, v verdict) error {
-	if j.scope != nil || j.ev.challenge == nil || j.ev.challenge.absent {
+	if !j.foldsVetting() || j.ev.challenge == nil || j.ev.challenge.absent {
 		return nil
 	}
 	want, ok := j.book.PartyBefore(j.ev.challenge.node, v.index)

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 )
@@ -60,4 +62,26 @@ type Entries struct {
 func (c *Client) Entries(ctx context.Context, from int64) (Entries, error) {
 	var e Entries
 	return e, c.get(ctx, "/v1/entries?from="+strconv.FormatInt(from, 10), &e)
+}
+
+// CloseLog is the body of POST /v1/logs (admin token).
+type CloseLog struct {
+	Next string `json:"next"` // origin of the log that goes on
+}
+
+// CloseLog has the newest log closed, and another go on, as soon as what was promised has its verdict. Saying it again
+// changes nothing; [Client.Logs] shows when it is done.
+func (c *Client) CloseLog(ctx context.Context, next string) error {
+	body, err := json.Marshal(CloseLog{next})
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, http.MethodPost, "/v1/logs", jsonType, body, http.StatusAccepted, MaxAnswer)
+	return err
+}
+
+// KeepLog calls the closing of the newest log off (admin token). One that is closed stays so.
+func (c *Client) KeepLog(ctx context.Context) error {
+	_, err := c.do(ctx, http.MethodDelete, "/v1/logs/closing", "", nil, http.StatusNoContent, MaxAnswer)
+	return err
 }

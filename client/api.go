@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -165,6 +166,7 @@ type Result struct {
 
 // LogEntry says where the log holds one entry and opens its leaf.
 type LogEntry struct {
+	Log     string `json:"log"` // origin of the log
 	Index   int64  `json:"index"`
 	Kind    string `json:"kind"`    // of the entry
 	Opening []byte `json:"opening"` // the hashed bytes: their SHA-256 is the commitment in the leaf
@@ -275,7 +277,7 @@ func (c *Client) JWKS(ctx context.Context) ([]byte, error) {
 type Health struct {
 	Status       string `json:"status"`                // ok, or what is wrong
 	PublishedAge int64  `json:"published_age_seconds"` // since the newest checkpoint, or the first entry before there is one
-	Size         int64  `json:"size"`                  // entries of the log
+	Size         int64  `json:"size"`                  // entries of all logs
 	Waiting      int64  `json:"waiting"`               // those that no checkpoint covers yet
 	WaitingAge   int64  `json:"waiting_age_seconds"`   // for which the oldest of them has waited
 
@@ -291,12 +293,44 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return h, c.get(ctx, "/v1/health", &h)
 }
 
-// Keysets is the answer to GET /v1/keys: every keyset that the log has, the first one first.
+// LogList is the answer to GET /v1/logs.
+type LogList struct {
+	Logs []LogInfo `json:"logs"` // the oldest first; all but the last one are closed
+}
+
+// LogInfo says where one of a server's logs is found. It is a hint: which logs there are say the keysets.
+type LogInfo struct {
+	Origin string `json:"origin"`
+	Path   string `json:"path"` // of the folder of checkpoint and tiles: /log/ of the first one, /log/2/ of the second, and so on
+	Size   int64  `json:"size"` // of the newest checkpoint; zero: none yet
+	Closed bool   `json:"closed"`
+	Next   string `json:"next,omitzero"` // origin of the log after it; of one that is not closed: it is being closed, and that one is to come
+}
+
+// Logs asks which logs the server has.
+func (c *Client) Logs(ctx context.Context) ([]LogInfo, error) {
+	var l LogList
+	if err := c.get(ctx, "/v1/logs", &l); err != nil {
+		return nil, err
+	}
+	if len(l.Logs) == 0 {
+		return nil, errors.New("logs: the server names none")
+	}
+	for _, i := range l.Logs {
+		if i.Origin == "" || !strings.HasPrefix(i.Path, firstLog) || path.Clean(i.Path)+"/" != i.Path {
+			return nil, fmt.Errorf("logs: %.80q at %.80q: want a name, and a folder below %s", i.Origin, i.Path, firstLog)
+		}
+	}
+	return l.Logs, nil
+}
+
+// Keysets is the answer to GET /v1/keys: every keyset that the log has, the first one first. Of a chain of logs, that all
+// of them have.
 type Keysets struct {
 	Keysets []ledger.Envelope `json:"keysets"`
 }
 
-// Keys asks for the keysets of the server's log and checks that each is signed for by the one before it. Served by HTTP
+// Keys asks for the keysets of the server's logs and checks that each is signed for by the one before it. Served by HTTP
 // they are the server's word: trust in one of them comes from outside.
 func (c *Client) Keys(ctx context.Context) (ledger.KeyHistory, error) {
 	return c.Mirror().Keys(ctx)

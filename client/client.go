@@ -18,8 +18,10 @@
 //	GET  /.well-known/jwks.json                                           200 keys of EARs
 //	GET  /v1/health                                                       200 Health
 //	GET  /v1/keys                                                         200 Keysets
+//	GET  /v1/logs                                                         200 LogList
 //	GET  /v1/blobs/{digest}                                               200 bytes        admin token
 //	GET  /log/checkpoint, /log/tile/...                                   200 as C2SP tlog-tiles
+//	GET  /log/2/checkpoint, /log/2/tile/..., ...                          200 the logs that go on where it was closed
 //
 // A credential travels as "Authorization: Bearer ...", and over plain HTTP only to this very machine. Redirects are not
 // followed: evidence is made for one origin.

@@ -10,8 +10,8 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// StreamHead is the answer to GET /v1/heads/{stream} (credential of the stream's node, or admin token): the end of the
-// stream, as the newest published heads entry has it, with all proofs.
+// StreamHead is the answer to GET /v1/heads/{stream}?log=ORIGIN (credential of the stream's node, or admin token; without
+// log: of the newest one): the end of the stream, as the newest published heads entry of the log has it, with all proofs.
 type StreamHead struct {
 	Proof      ledger.HeadProof `json:"proof"` // of the end, in the heads document
 	Heads      ledger.Heads     `json:"heads"` // body of the entry
@@ -20,10 +20,15 @@ type StreamHead struct {
 	Checkpoint string           `json:"checkpoint"`
 }
 
-// StreamHead asks for the end of a stream. It checks no proof: see [StreamHead.Open].
-func (c *Client) StreamHead(ctx context.Context, stream string) (StreamHead, error) {
+// StreamHead asks for the end of a stream in one of the logs; an empty name is the newest. It checks no proof: see
+// [StreamHead.Open].
+func (c *Client) StreamHead(ctx context.Context, stream, log string) (StreamHead, error) {
 	var h StreamHead
-	return h, c.get(ctx, "/v1/heads/"+url.PathEscape(stream), &h)
+	path := "/v1/heads/" + url.PathEscape(stream)
+	if log != "" {
+		path += "?" + url.Values{"log": {log}}.Encode()
+	}
+	return h, c.get(ctx, path, &h)
 }
 
 // Open checks the proofs for a stream against the tree of the checkpoint, and returns the stream's end and the heads entry.

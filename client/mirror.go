@@ -17,19 +17,70 @@ import (
 
 // Mirror is a log as a server or a mirror shows it over HTTP: a ledger.Source. Checkpoints and tiles are public; blobs
 // go to whoever the server lets have them.
-type Mirror struct{ c *Client }
+type Mirror struct {
+	c      *Client
+	path   string // of its folder, ends with a slash
+	origin string // empty: it is the server's first log, and nobody said its name
+}
 
-var _ ledger.Keeper = Mirror{}
+var (
+	_ ledger.Keeper     = Mirror{}
+	_ ledger.Continuing = Mirror{}
+)
 
-// Mirror returns the log of the client's server.
-func (c *Client) Mirror() Mirror { return Mirror{c} }
+// firstLog is where a server's first log is.
+const firstLog = "/log/"
+
+// Mirror returns the first log of the client's server. Where a chain of logs is to be followed, see [Client.Log].
+func (c *Client) Mirror() Mirror { return Mirror{c: c, path: firstLog} }
+
+// Log returns one of the server's logs. A server that names no logs has one.
+func (c *Client) Log(ctx context.Context, origin string) (Mirror, error) {
+	logs, err := c.Logs(ctx)
+	if p := AsProblem(err); p != nil && p.Status == http.StatusNotFound {
+		return Mirror{c, firstLog, origin}, nil
+	}
+	if err != nil {
+		return Mirror{}, err
+	}
+	var names []string
+	for _, l := range logs {
+		if l.Origin == origin {
+			return Mirror{c, l.Path, origin}, nil
+		}
+		names = append(names, l.Origin)
+	}
+	return Mirror{}, fmt.Errorf("log %.80q: the server has %.1000q", origin, names)
+}
+
+// Chain returns the server's logs, for a reader who goes from one to the next.
+func (c *Client) Chain(ctx context.Context) (ledger.Chain, error) {
+	keys, err := c.Keys(ctx)
+	return ledger.Chain{Keys: keys, Log: func(ctx context.Context, origin string) (ledger.Source, error) { return c.Log(ctx, origin) }}, err
+}
 
 // Checkpoint returns the newest checkpoint note.
 func (m Mirror) Checkpoint(ctx context.Context) ([]byte, error) {
-	return m.fetch(ctx, "/log/checkpoint", ledger.MaxCheckpoint)
+	return m.fetch(ctx, m.path+"checkpoint", ledger.MaxCheckpoint)
 }
 
-// CheckpointsAround is the answer to GET /v1/checkpoints?around=INDEX: the kept checkpoints on both sides of an entry.
+// Keysets returns the document of the keysets of the logs before; see [ledger.Continuing].
+func (m Mirror) Keysets(ctx context.Context) ([]byte, error) {
+	if m.path == firstLog {
+		return nil, fs.ErrNotExist
+	}
+	keys, err := m.c.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := ledger.KeysetsBefore(keys, m.origin)
+	if err == nil && data == nil {
+		err = fs.ErrNotExist
+	}
+	return data, err
+}
+
+// CheckpointsAround is the answer to GET /v1/checkpoints?around=INDEX&log=ORIGIN (without log: of the first one): the kept checkpoints on both sides of an entry.
 type CheckpointsAround struct {
 	Before string `json:"before,omitzero"` // note of the largest that does not cover it; absent: none is kept
 	After  string `json:"after,omitzero"`  // note of the smallest that does
@@ -38,7 +89,11 @@ type CheckpointsAround struct {
 // Around returns kept checkpoints; see [ledger.Keeper]. A server that does not answer this keeps none.
 func (m Mirror) Around(ctx context.Context, index int64) (before, after []byte, err error) {
 	var a CheckpointsAround
-	err = m.c.get(ctx, "/v1/checkpoints?around="+strconv.FormatInt(index, 10), &a)
+	query := url.Values{"around": {strconv.FormatInt(index, 10)}}
+	if m.origin != "" {
+		query.Set("log", m.origin)
+	}
+	err = m.c.get(ctx, "/v1/checkpoints?"+query.Encode(), &a)
 	if p := AsProblem(err); p != nil && p.Status == http.StatusNotFound {
 		return nil, nil, nil
 	}
@@ -70,7 +125,7 @@ func (m Mirror) Said(ctx context.Context, name string) ([]byte, error) {
 
 // Tile returns the bytes of one tile.
 func (m Mirror) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
-	data, err := m.fetch(ctx, "/log/"+t.Path(), int64(t.Bytes()))
+	data, err := m.fetch(ctx, m.path+t.Path(), int64(t.Bytes()))
 	if err == nil && len(data) != t.Bytes() {
 		return nil, fmt.Errorf("%s: %d bytes, want %d", t.Path(), len(data), t.Bytes())
 	}
@@ -131,14 +186,18 @@ func ReadEngines(data []byte) ([]Engine, error) {
 }
 
 // Files is a log as a server of plain files shows it, some mirror or other: checkpoint, tile/..., blob/DIGEST, kept
-// checkpoints, and what the log says of itself, below a folder. Like [Mirror] a ledger.Keeper.
+// checkpoints, and what the log says of itself, below a folder. Like [Mirror] a ledger.Keeper. The logs after it, if there
+// are any, are in the folders 2/, 3/, ... below that.
 type Files struct {
 	c    *Client
 	path string // of the folder, ends with a slash
 	kept *keptSizes
 }
 
-var _ ledger.Keeper = Files{}
+var (
+	_ ledger.Keeper     = Files{}
+	_ ledger.Continuing = Files{}
+)
 
 // NewFiles returns the log below the URL of a folder; c.URL may have a path. It dials nothing.
 func NewFiles(c Config) (Files, error) {
@@ -150,7 +209,15 @@ func NewFiles(c Config) (Files, error) {
 	u.Path, u.RawPath = "", ""
 	c.URL = u.String()
 	files, err := New(c)
-	return Files{files, folder, &keptSizes{pages: map[int64][]int64{}}}, err
+	return Files{files, folder, newKeptSizes()}, err
+}
+
+// Below returns the log in a folder below this one.
+func (f Files) Below(folder string) Files { return Files{f.c, f.path + folder + "/", newKeptSizes()} }
+
+// Keysets returns the document of the keysets of the logs before; see [ledger.Continuing].
+func (f Files) Keysets(ctx context.Context) ([]byte, error) {
+	return f.c.file(ctx, f.path+"keysets-before", ledger.MaxKeysetsDocument)
 }
 
 // Checkpoint returns the newest checkpoint note.
@@ -252,6 +319,8 @@ type keptSizes struct {
 	size  int64 // of the log when it was asked first; zero: not yet
 	pages map[int64][]int64
 }
+
+func newKeptSizes() *keptSizes { return &keptSizes{pages: map[int64][]int64{}} }
 
 func (k *keptSizes) end(ask func() (int64, error)) (size int64, err error) {
 	k.mu.Lock()

@@ -17,10 +17,10 @@ import (
 )
 
 // Pull copies a log, with the blobs that the caller may read, into a folder of the layout that tlog-tiles has: checkpoint,
-// tile/..., blob/DIGEST, checkpoints/SIZE, the earlier ones that bear cosignatures, and what the log says of itself. A
-// server of plain files over the folder is a mirror ([Files]). What the folder has is not fetched again, so that a pull that
-// was cut off goes on, and a later one takes what is new. The checkpoint is written last: the folder is at each moment an
-// earlier pull, or none.
+// tile/..., blob/DIGEST, checkpoints/SIZE, the earlier ones that bear cosignatures, keysets-before, those of the logs before,
+// and what the log says of itself. A server of plain files over the folder is a mirror ([Files]). What the folder has is not
+// fetched again, so that a pull that was cut off goes on, and a later one takes what is new. The checkpoint is written last:
+// the folder is at each moment an earlier pull, or none.
 type Pull struct {
 	From ledger.Source
 	Dir  string            // is made if need be
@@ -95,6 +95,9 @@ func (p Pull) Run(ctx context.Context) (Pulled, error) {
 	if err := w.entries(ctx); err != nil {
 		return out, fmt.Errorf("pull: %w", err)
 	}
+	if err := w.keysets(ctx); err != nil {
+		return out, fmt.Errorf("pull: %w", err)
+	}
 	slices.SortFunc(out.Withheld, func(a, b canon.Digest) int { return slices.Compare(a[:], b[:]) })
 	if err := w.note(); err != nil {
 		return out, fmt.Errorf("pull: %w", err)
@@ -149,6 +152,25 @@ type pulling struct {
 	mu      sync.Mutex
 	out     *Pulled // guarded by mu while workers run
 	refused int     // blobs in a row that were not given; guarded by mu
+}
+
+// keysets fetches the keysets of the logs before, if the source has such.
+func (w *pulling) keysets(ctx context.Context) error {
+	src, ok := w.From.(ledger.Continuing)
+	if !ok {
+		return nil
+	}
+	data, err := src.Keysets(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = ledger.ParseKeysets(data)
+	}
+	if err != nil {
+		return fmt.Errorf("keysets of the logs before: %w", err)
+	}
+	return write(w.path("keysets-before"), data)
 }
 
 // tiles fetches the tiles that the folder lacks.

@@ -18,7 +18,8 @@ const (
 	BasisRevoked    = "revoked"    // none is left: the node is out, and its devices are nobody's
 )
 
-// Enrolment records what a verifier believes of a node, and on what ground.
+// Enrolment records what a verifier believes of a node, and on what ground. The log that goes on after one that was closed
+// has those that stand again, see [Carried].
 type Enrolment struct {
 	Type     string       `json:"type"`
 	Node     string       `json:"node"`
@@ -27,6 +28,12 @@ type Enrolment struct {
 	AK       canon.Hex    `json:"ak,omitzero"`      // of an activation: name of the attestation key
 	Devices  []Device     `json:"devices,omitzero"` // of evidence
 	Verifier string       `json:"verifier"`         // who vouches
+}
+
+// Carried reports whether the entry of an enrolment says that it was carried over from the log before, as the first entry
+// of the log, of a keyset, lets it go on.
+func Carried(e, first Entry) bool {
+	return e.Kind == KindEnrolment && first.Kind == KindKeyset && len(e.Refs) == 1 && e.Refs[0] == first.Body
 }
 
 // Device is the identity of one device. This room does not know its kinds.

@@ -163,6 +163,7 @@ type Refusal struct {
 	Index  int64        // of the act
 	Digest canon.Digest // what was not to be erased; zero for holds and releases
 	Why    string
+	Lacks  bool // no entry has what was erased; where the log continues another, that one may have it
 }
 
 // hold is a hold and what it covers. It was in force behind the entry from and before the entry to.
@@ -297,7 +298,7 @@ func (c *Custody) Judge() ([]Refusal, map[canon.Digest]int64) {
 	refusals, gone := slices.Clone(c.refusals), map[canon.Digest]int64{}
 	for _, i := range c.items {
 		if why := c.refuse(i); why != "" {
-			refusals = append(refusals, Refusal{i.act.Index, i.digest, why})
+			refusals = append(refusals, Refusal{i.act.Index, i.digest, why, !i.found})
 		} else {
 			gone[i.digest] = i.act.Index
 		}

@@ -28,12 +28,18 @@ const SeedSize = 32
 // Heads is the body of a heads entry: it commits to the ends of all streams as they stood before the entry, so that an
 // entry that is missing later is a gap that everybody sees. The ends are the leaves of a tree like the log's, ordered by
 // the stream's name. Each leaf is salted with a hash of its name and the seed: the owner of a stream is shown its own end
-// and learns of the others only how many there are.
+// and learns of the others only how many there are. The last entry of a log is one that closes it.
 type Heads struct {
 	Type    string       `json:"type"`
 	Streams int64        `json:"streams"`
 	Root    canon.Digest `json:"root"`
 	Seed    canon.Digest `json:"seed"` // of the blob that holds the seed, which is for auditors
+	Closes  Closes       `json:"closes,omitzero"`
+}
+
+// Closes is there if no entry of the log follows: another log goes on.
+type Closes struct {
+	Next string `json:"next"` // its origin
 }
 
 // ParseHeads reads the canonical bytes of a heads document.
@@ -47,6 +53,8 @@ func ParseHeads(data []byte) (Heads, error) {
 		return Heads{}, fmt.Errorf("heads: type %.80q is not known to this build, want %q", h.Type, HeadsType)
 	case h.Streams < 1 || h.Root.IsZero() || h.Seed.IsZero():
 		return Heads{}, errors.New("heads: streams, root and seed are all needed")
+	case len(h.Closes.Next) > MaxOrigin:
+		return Heads{}, fmt.Errorf("heads: origin of the next log of %d bytes, at most %d", len(h.Closes.Next), MaxOrigin)
 	}
 	return h, nil
 }
@@ -112,9 +120,9 @@ func NewHeadsTree(seed []byte, tails map[string]Tail) *HeadsTree {
 	return t
 }
 
-// Document returns the document that commits to the tree.
+// Document returns the document that commits to the tree and closes nothing.
 func (t *HeadsTree) Document() Heads {
-	return Heads{HeadsType, t.tree.Size, t.tree.Root, canon.Sum(t.seed)}
+	return Heads{Type: HeadsType, Streams: t.tree.Size, Root: t.tree.Root, Seed: canon.Sum(t.seed)}
 }
 
 // Prove returns the proof of a stream's end, or false if the stream had no entry.

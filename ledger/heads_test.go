@@ -76,6 +76,26 @@ func TestHeadsTwins(t *testing.T) {
 	if other.Document().Root == tree.Document().Root {
 		t.Error("heads do not depend on the seed")
 	}
+	closing := tree.Document()
+	closing.Closes.Next = "next/log"
+	data, err := canon.Marshal(closing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ledger.ParseHeads(data); err != nil || again != closing {
+		t.Errorf("of a closing entry: %+v, %v", again, err)
+	}
+	closing.Closes.Next = strings.Repeat("a", ledger.MaxOrigin+1)
+	if data, err = canon.Marshal(closing); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ledger.ParseHeads(data); err == nil || !strings.Contains(err.Error(), "256 bytes, at most 255") {
+		t.Errorf("of a long name: %v", err)
+	}
+	empty := strings.Replace(string(data), closing.Closes.Next, "", 1)
+	if _, err := ledger.ParseHeads([]byte(empty)); err == nil {
+		t.Errorf("%s was read", empty)
+	}
 	for _, text := range []string{`{}`, `{"root":"` + strings.Repeat("0", 64) + `","seed":"` + strings.Repeat("1", 64) + `","streams":1,"type":"assay/heads/v1"}`,
 		`{"root":"` + strings.Repeat("1", 64) + `","seed":"` + strings.Repeat("1", 64) + `","streams":0,"type":"assay/heads/v1"}`,
 		`{"root":"` + strings.Repeat("1", 64) + `","seed":"` + strings.Repeat("1", 64) + `","streams":1,"type":"assay/heads/v2"}`} {

@@ -9,20 +9,21 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 )
 
-// KeyHistory is the keysets of one log from the first to one of them, and so every key that the log has had. Each is
-// signed by a log key of the one before it, which alone names successors: a stolen result or promise key cannot. Each
+// KeyHistory is the keysets of a chain of logs, from the first to one of them, and so every key that these logs have had.
+// Most chains are of one log; where one was closed, the next one's first keyset continues it, see [Keyset]. Each is signed by a log key of the one before it, which alone names successors: a stolen result or promise key cannot. Each
 // names the digest of the one before it, so that who believes one of them believes those before it as well; and those
 // after it, as long as the log keys were kept.
 //
 // The zero KeyHistory is empty. Only Add changes one.
 type KeyHistory struct {
 	keysets []Keyset
+	sealed  []Envelope // of the keysets
 	digests []canon.Digest
 	keys    []Key          // each once, in the order of their coming, with the end that the newest keyset gave it
 	at      map[string]int // place in keys by SPKI
 }
 
-// ReadKeys reads the envelopes of all keysets of a log, the first one first.
+// ReadKeys reads the envelopes of all keysets of a chain, the first one first.
 func ReadKeys(envelopes []Envelope) (KeyHistory, error) {
 	var h KeyHistory
 	if len(envelopes) == 0 {
@@ -38,8 +39,9 @@ func ReadKeys(envelopes []Envelope) (KeyHistory, error) {
 
 // Add reads the keyset that follows. It checks that it continues the one before it, that a log key which stood when it
 // was made signed it, that each key which it adds signed it too, so that nobody lists another's key as his, and that no
-// key comes a second time. It cannot tell whether the log has the keyset; and in the first one nobody vouches for the
-// keys but they themselves.
+// key comes a second time. Another log it accepts only of a keyset that continues the present one. It cannot tell whether
+// the log has the keyset, nor whether the log before it ended with the tree that is named; and in the first one nobody
+// vouches for the keys but they themselves.
 func (h *KeyHistory) Add(e Envelope) error {
 	if e.PayloadType != KeysetType {
 		return fmt.Errorf("keyset: payload type %.80q is not known to this build, want %q", e.PayloadType, KeysetType)
@@ -49,11 +51,14 @@ func (h *KeyHistory) Add(e Envelope) error {
 		return err
 	}
 	if len(h.keysets) == MaxKeysets {
-		return fmt.Errorf("keyset: one more than the %d of a log", MaxKeysets)
+		return fmt.Errorf("keyset: one more than the %d of a chain of logs", MaxKeysets)
 	}
 	var before Keyset
 	if n := len(h.keysets); n > 0 {
 		before = h.keysets[n-1]
+		if next.Origin != before.Origin && slices.Contains(h.Origins(), next.Origin) {
+			return fmt.Errorf("keyset: of the log %q, which was closed before", next.Origin)
+		}
 		if err := follows(before, h.digests[n-1], next); err != nil {
 			return err
 		}
@@ -77,6 +82,7 @@ func (h *KeyHistory) Add(e Envelope) error {
 		return err
 	}
 	h.keysets = append(slices.Clip(h.keysets), next)
+	h.sealed = append(slices.Clip(h.sealed), e)
 	h.digests = append(slices.Clip(h.digests), canon.Sum(e.Payload))
 	h.keys, h.at = slices.Clone(h.keys), maps.Clone(h.at)
 	if h.at == nil {
@@ -100,8 +106,10 @@ func same(key Key) func(Key) bool {
 // follows checks that a keyset keeps what the one before it said.
 func follows(before Keyset, digest canon.Digest, next Keyset) error {
 	switch {
-	case next.Origin != before.Origin:
+	case next.Continues == Final{} && next.Origin != before.Origin:
 		return fmt.Errorf("keyset: of the log %.80q, the one before it of %q", next.Origin, before.Origin)
+	case next.Continues != Final{} && next.Continues.Origin != before.Origin:
+		return fmt.Errorf("keyset: continues the log %.80q, the one before it is of %q", next.Continues.Origin, before.Origin)
 	case next.Previous != digest:
 		return fmt.Errorf("keyset: follows %s, the one before it is %s", next.Previous.Short(), digest.Short())
 	case next.Made < before.Made:
@@ -166,15 +174,58 @@ func (h KeyHistory) Current() Keyset {
 	return h.keysets[len(h.keysets)-1]
 }
 
+// Envelopes returns the envelopes of all keysets, the first one first.
+func (h KeyHistory) Envelopes() []Envelope { return slices.Clone(h.sealed) }
+
+// Origins returns the names of the logs, the first one first.
+func (h KeyHistory) Origins() []string {
+	var out []string
+	for _, k := range h.keysets {
+		if len(out) == 0 || out[len(out)-1] != k.Origin {
+			out = append(out, k.Origin)
+		}
+	}
+	return out
+}
+
+// Newest returns the newest keyset of one of the logs.
+func (h KeyHistory) Newest(origin string) (Keyset, bool) {
+	for _, k := range slices.Backward(h.keysets) {
+		if k.Origin == origin {
+			return k, true
+		}
+	}
+	return Keyset{}, false
+}
+
+// In returns every key that one of the logs has had, in the order of their coming.
+func (h KeyHistory) In(origin string) []Key {
+	return slices.DeleteFunc(h.Keys(), func(key Key) bool {
+		return !slices.ContainsFunc(h.keysets, func(k Keyset) bool { return k.Origin == origin && slices.ContainsFunc(k.Keys, same(key)) })
+	})
+}
+
+// LogVKeys returns the verifier keys of all checkpoints that a log ever had.
+func (h KeyHistory) LogVKeys(origin string) []string {
+	return vkeys(origin, ofUse(h.In(origin), UseLog))
+}
+
+// After returns the keyset that opens the log after one of the logs, and its envelope. That it is there says that the log
+// was closed, and with which tree.
+func (h KeyHistory) After(origin string) (Keyset, Envelope, bool) {
+	for i, k := range h.keysets {
+		if k.Continues.Origin == origin && origin != "" {
+			return k, h.sealed[i], true
+		}
+	}
+	return Keyset{}, Envelope{}, false
+}
+
 // Keys returns every key that the log has had, in the order of their coming, each with its end as it was fixed last.
 func (h KeyHistory) Keys() []Key { return slices.Clone(h.keys) }
 
 // Of returns the keys of one use.
 func (h KeyHistory) Of(use string) []Key { return ofUse(h.keys, use) }
-
-// LogVKeys returns the verifier keys of all log keys that the log has had, in the order of their coming. One that has ended
-// speaks for the log no more; it still names it.
-func (h KeyHistory) LogVKeys() []string { return vkeys(h.Current().Origin, h.Of(UseLog)) }
 
 // Has reports whether a keyset is one of the history.
 func (h KeyHistory) Has(k Keyset) bool {

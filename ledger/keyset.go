@@ -33,6 +33,33 @@ type Keyset struct {
 	Made     canon.Time   `json:"made"`              // time of the entry
 	Previous canon.Digest `json:"previous,omitzero"` // digest of the keyset before it; absent in the first
 	Keys     []Key        `json:"keys"`              // of each use at least one that stands and has no end
+
+	// Continues is there in entry 0 of a log that goes on where another was closed, and only there.
+	Continues Final `json:"continues,omitzero"`
+}
+
+// Final is the end of a log that was closed: its last tree, the closing entry included.
+type Final struct {
+	Origin string       `json:"origin"`
+	Size   int64        `json:"size"`
+	Root   canon.Digest `json:"root"`
+}
+
+// Tree returns the log's last tree.
+func (f Final) Tree() Tree { return Tree{f.Size, f.Root} }
+
+func (f Final) validate(next Keyset) error {
+	switch {
+	case f == Final{}:
+		return nil
+	case f.Origin == "" || len(f.Origin) > MaxOrigin || f.Size < 1 || f.Root.IsZero():
+		return errors.New("keyset: continues: origin, size and root of a log are all needed")
+	case f.Origin == next.Origin:
+		return fmt.Errorf("keyset: continues the log %q under the same name", f.Origin)
+	case next.Previous.IsZero():
+		return fmt.Errorf("keyset: continues the log %q, but no keyset of it", f.Origin)
+	}
+	return nil
 }
 
 // Key is one public key, what it may sign, and when. What it signed in its time stays signed.
@@ -99,6 +126,9 @@ func (k Keyset) Validate() error {
 		return errors.New("keyset: no time at which it was made")
 	case len(k.Keys) > MaxKeys:
 		return fmt.Errorf("keyset: %d keys, at most %d", len(k.Keys), MaxKeys)
+	}
+	if err := k.Continues.validate(k); err != nil {
+		return err
 	}
 	seen, open := map[string]bool{}, map[string]bool{}
 	for i, key := range k.Keys {
@@ -263,6 +293,16 @@ func (k Keyset) NextKeyset(made, overlap canon.Time, added ...Key) (Keyset, erro
 		key.From, key.Until = made, 0
 		next.Keys = append(next.Keys, key)
 	}
+	return next, next.Validate()
+}
+
+// NextLog returns the keyset that opens the log after the one of k: of the keys that have not ended, each as it was.
+func (k Keyset) NextLog(made canon.Time, origin string, final Tree) (Keyset, error) {
+	next, err := k.NextKeyset(made, 0)
+	if err != nil {
+		return Keyset{}, err
+	}
+	next.Origin, next.Continues = origin, Final{k.Origin, final.Size, final.Root}
 	return next, next.Validate()
 }
 

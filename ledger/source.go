@@ -104,3 +104,11 @@ type Keeper interface {
 	// it keeps none there.
 	Around(ctx context.Context, index int64) (before, after []byte, err error)
 }
+
+// Continuing is a source of a log that may continue another.
+type Continuing interface {
+	Source
+	// Keysets returns the document of the keysets of the logs before this one, see [ParseKeysets]. A log that continues
+	// none: [io/fs.ErrNotExist].
+	Keysets(ctx context.Context) ([]byte, error)
+}

@@ -66,7 +66,7 @@ func ParseWitnessPolicy(text []byte) (WitnessPolicy, error) {
 	if len(text) > MaxWitnessPolicy {
 		return WitnessPolicy{}, fmt.Errorf("witness policy: %d bytes, at most %d", len(text), MaxWitnessPolicy)
 	}
-	r := policyReader{names: map[string]*component{}, keys: map[string]bool{}}
+	r := policyReader{names: map[string]*component{}, keys: map[string]bool{}, ofLogs: map[string]bool{}}
 	for i, line := range strings.Split(string(text), "\n") {
 		if err := r.line(line); err != nil {
 			return WitnessPolicy{}, fmt.Errorf("witness policy: line %d: %w", i+1, err)
@@ -87,6 +87,7 @@ type policyReader struct {
 	names  map[string]*component
 	groups int
 	keys   map[string]bool // of logs and witnesses
+	ofLogs map[string]bool
 }
 
 func (r *policyReader) line(line string) error {
@@ -126,10 +127,11 @@ func (r *policyReader) log(vkey string) error {
 	if err != nil {
 		return err
 	}
-	if r.keys[string(key)] {
+	// One key may be that of several logs: of those of a chain.
+	if r.keys[string(key)] && !r.ofLogs[string(key)] || slices.Contains(r.logs, vkey) {
 		return errors.New("a key that stands on another line: a witness whose key is the log's counts for nothing")
 	}
-	r.keys[string(key)] = true
+	r.keys[string(key)], r.ofLogs[string(key)] = true, true
 	if r.logs = append(r.logs, vkey); len(r.logs) > MaxWitnesses {
 		return fmt.Errorf("more than %d logs", MaxWitnesses)
 	}

@@ -106,6 +106,10 @@ func TestWitnessPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	logsOwn := witnessVKey(t, 1)
+	next, err := ledger.LogVKey("next/log", edKey(1).Public().(ed25519.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
 	vkey := witnessVKey(t, w1)
 	for name, c := range map[string]struct{ text, want string }{
 		"good":                   {good, ""},
@@ -131,6 +135,8 @@ func TestWitnessPolicy(t *testing.T) {
 		"key twice":              {replace(witnessVKey(t, w2), witnessVKey(t, w1)), "line 6: a key that stands on another line"},
 		"the log's own key":      {replace(witnessVKey(t, w2), logsOwn), "line 6: a key that stands on another line: it counts once, and a witness whose key is the log's counts for nothing"},
 		"the log's key below":    {strings.Replace(replace("log "+logVKey(t, 1)+"\n", ""), witnessVKey(t, w2), logsOwn, 1) + "log " + logVKey(t, 1) + "\n", "line 8: a key that stands on another line: a witness"},
+		"two logs of one key":    {"log " + next + "\n" + good, ""},
+		"a log twice":            {"log " + logVKey(t, 1) + "\n" + good, "a key that stands on another line"},
 		"a log's kind of key":    {replace(witnessVKey(t, w0), ed), "line 4: witness key"},
 		"another key hash":       {replace(vkey, witnessName(w1)+"+00000000+"+strings.SplitN(vkey, "+", 3)[2]), "line 5: witness key"},
 		"trailing comment":       {replace("quorum g", "quorum g # ours"), "line 8: \"quorum g # ours\": want"},

@@ -72,10 +72,15 @@ type (
 		Evidence string `path:"evidence" doc:"SHA-256 of the submitted bytes, lower-case hex"`
 	}
 	aroundInput struct {
-		Around int64 `query:"around" minimum:"0" required:"true" doc:"index of an entry"`
+		Around int64  `query:"around" minimum:"0" required:"true" doc:"index of an entry"`
+		Log    string `query:"log" doc:"origin of its log; absent: the first one"`
 	}
 	headInput struct {
 		Stream string `path:"stream" doc:"name of the stream: node:ID"`
+		Log    string `query:"log" doc:"origin of the log; absent: the newest one"`
+	}
+	closeInput struct {
+		Body client.CloseLog
 	}
 	nodesInput struct {
 		After string `query:"after" doc:"id of a node: the page begins after it"`
@@ -87,7 +92,8 @@ type (
 		Digest string `path:"digest" doc:"SHA-256, lower-case hex"`
 	}
 	entriesInput struct {
-		From int64 `query:"from" minimum:"0" doc:"index of the first entry"`
+		From int64  `query:"from" minimum:"0" doc:"index of the first entry"`
+		Log  string `query:"log" doc:"origin of its log; absent: the first one"`
 	}
 	verifyInput struct {
 		Type       string `query:"type" doc:"bundle or sev-snp; absent: told from the bytes"`
@@ -167,7 +173,7 @@ func (s *Server) nodeOperations(api huma.API) {
 		})
 	register(s, api, operation(http.MethodGet, "/v1/heads/{stream}", "head", "Ask for the end of a stream, proven by the newest heads entry", http.StatusOK, 0, schemeNode, schemeAdmin),
 		func(ctx context.Context, in *headInput) (*answer[client.StreamHead], error) {
-			return answered(s.streamHead(ctx, callerOf(ctx), in.Stream))
+			return answered(s.streamHead(ctx, callerOf(ctx), in.Stream, in.Log))
 		})
 	ear := operation(http.MethodGet, "/v1/results/{evidence}/ear", "ear", "Ask for the verdict as an attestation result (EAR), signed for this moment", http.StatusOK, 0, schemeNode, schemeAdmin)
 	ear.Responses = responses(http.StatusOK, earType, &huma.Schema{Type: huma.TypeString})
@@ -201,9 +207,15 @@ func (s *Server) publicOperations(api huma.API) {
 		func(ctx context.Context, _ *empty) (*answer[client.Engines], error) { return answered(s.engines(ctx)) })
 	register(s, api, operation(http.MethodGet, "/v1/checkpoints", "checkpoints", "Ask for the kept checkpoints on both sides of an entry", http.StatusOK, 0),
 		func(ctx context.Context, in *aroundInput) (*answer[client.CheckpointsAround], error) {
-			before, after, err := source{s.store}.Around(ctx, in.Around)
+			log, err := s.logAt(ctx, in.Log)
+			if err != nil {
+				return nil, err
+			}
+			before, after, err := (&source{store: s.store, log: &log}).Around(ctx, in.Around)
 			return answered(client.CheckpointsAround{Before: string(before), After: string(after)}, err)
 		})
+	register(s, api, operation(http.MethodGet, "/v1/logs", "logs", "Ask which logs there are, the oldest first", http.StatusOK, 0),
+		func(ctx context.Context, _ *empty) (*answer[client.LogList], error) { return answered(s.list(ctx)) })
 	jwks := operation(http.MethodGet, client.JWKSPath, "jwks", "Ask for the keys of attestation results (RFC 7517)", http.StatusOK, 0)
 	jwks.Responses = responses(http.StatusOK, jwksType, &huma.Schema{Type: huma.TypeObject})
 	register(s, api, jwks, func(ctx context.Context, _ *empty) (*rawBody, error) {
@@ -225,9 +237,26 @@ func (s *Server) adminOperations(api huma.API) {
 		func(ctx context.Context, in *nodeInput) (*empty, error) { return &empty{}, s.revoke(ctx, in.Node) })
 	register(s, api, operation(http.MethodGet, "/v1/entries", "entries", "Read the log's entries", http.StatusOK, 0, schemeAdmin),
 		func(ctx context.Context, in *entriesInput) (*answer[client.Entries], error) {
-			found, err := s.store.Entries(ctx, in.From, MaxPage)
-			return answered(client.Entries{Entries: opened(found)}, err)
+			log, err := s.logAt(ctx, in.Log)
+			if err != nil {
+				return nil, err
+			}
+			found, err := log.Entries(ctx, in.From, MaxPage)
+			if err != nil {
+				return nil, err
+			}
+			entries, err := s.open(ctx, found)
+			return answered(client.Entries{Entries: entries}, err)
 		})
+	register(s, api, operation(http.MethodPost, "/v1/logs", "closeLog", "Close the newest log, and go on in another", http.StatusAccepted, MaxJSON, schemeAdmin),
+		func(ctx context.Context, in *closeInput) (*answer[client.LogList], error) {
+			if err := s.beginClosing(ctx, in.Body.Next); err != nil {
+				return nil, err
+			}
+			return answered(s.list(ctx))
+		})
+	register(s, api, operation(http.MethodDelete, "/v1/logs/closing", "keepLog", "Call the closing of the newest log off", http.StatusNoContent, 0, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*empty, error) { return &empty{}, s.endClosing(ctx) })
 	blob := operation(http.MethodGet, "/v1/blobs/{digest}", "blob", "Read the bytes of a digest", http.StatusOK, 0, schemeAdmin)
 	blob.Responses = responses(http.StatusOK, binaryType, &huma.Schema{Type: huma.TypeString, Format: "binary"})
 	register(s, api, blob, func(ctx context.Context, in *blobInput) (*rawBody, error) {
@@ -346,48 +375,75 @@ func schemes(op *huma.Operation) string {
 	return strings.Join(names, " or ")
 }
 
-// logRoutes serves the log as static files (C2SP tlog-tiles). A complete tile never changes, and is cached for ever.
+// logRoutes serves the logs as static files (C2SP tlog-tiles), the first one at /log/ and each later one in a folder below.
+// A complete tile never changes, and is cached for ever.
 func (s *Server) logRoutes(mux *http.ServeMux, api huma.API) {
-	static := func(pattern, path, id, summary, mediaType string, params []*huma.Param, read func(w http.ResponseWriter, r *http.Request) ([]byte, error)) {
-		api.OpenAPI().AddOperation(&huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary, Parameters: params,
-			Responses: responses(http.StatusOK, mediaType, &huma.Schema{Type: huma.TypeString})})
-		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
-			data, err := read(w, r)
-			if err != nil {
-				w.Header().Set("Cache-Control", "no-store")
-				s.problemOf(r.Context(), "GET "+path, err).write(w)
-				return
-			}
-			w.Header().Set("Content-Type", mediaType)
-			w.Write(data) // who does not read it has gone
-		})
+	param := func(name, description string) *huma.Param {
+		return &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: description}
 	}
-	static("/log/checkpoint", "/log/checkpoint", "checkpoint", "The newest signed checkpoint", textType, nil,
-		func(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-			w.Header().Set("Cache-Control", "no-cache")
-			return s.Source().Checkpoint(r.Context())
-		})
-	static("/log/tile/{tile...}", "/log/tile/{tile}", "tile", "A tile, as C2SP tlog-tiles has it", binaryType,
-		[]*huma.Param{{Name: "tile", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "LEVEL/INDEX or entries/INDEX, with slashes"}},
-		func(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-			t, err := ledger.ParseTilePath("tile/" + r.PathValue("tile"))
-			if err != nil {
-				return nil, refuse(codeNotFound, "%v", err)
-			}
-			published, err := s.store.Published(r.Context())
-			if err != nil {
-				return nil, err
-			}
-			if !t.In(published.Size) {
-				return nil, refuse(codeNotFound, "the tree of size %d does not have it", published.Size)
-			}
-			if t.Width == ledger.TileWidth {
-				w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			} else {
-				w.Header().Set("Cache-Control", "public, max-age=60")
-			}
-			return s.Source().Tile(r.Context(), t)
-		})
+	tile, number := param("tile", "LEVEL/INDEX or entries/INDEX, with slashes"), param("log", "number of a later log: 2, 3, ...")
+	for _, one := range []struct {
+		path, id, summary, mediaType string
+		params                       []*huma.Param
+	}{
+		{"/log/checkpoint", "checkpoint", "The newest signed checkpoint", textType, nil},
+		{"/log/tile/{tile}", "tile", "A tile, as C2SP tlog-tiles has it", binaryType, []*huma.Param{tile}},
+		{"/log/{log}/checkpoint", "laterCheckpoint", "The newest signed checkpoint of a later log", textType, []*huma.Param{number}},
+		{"/log/{log}/tile/{tile}", "laterTile", "A tile of a later log", binaryType, []*huma.Param{number, tile}},
+	} {
+		api.OpenAPI().AddOperation(&huma.Operation{Method: http.MethodGet, Path: one.path, OperationID: one.id, Summary: one.summary, Parameters: one.params,
+			Responses: responses(http.StatusOK, one.mediaType, &huma.Schema{Type: huma.TypeString})})
+	}
+	serve := func(w http.ResponseWriter, r *http.Request, number int64, file string) {
+		data, err := s.logFile(r.Context(), w.Header(), number, file)
+		if err != nil {
+			w.Header().Set("Cache-Control", "no-store")
+			s.problemOf(r.Context(), r.Pattern, err).write(w)
+			return
+		}
+		w.Write(data) // who does not read it has gone
+	}
+	mux.HandleFunc("GET /log/checkpoint", func(w http.ResponseWriter, r *http.Request) { serve(w, r, 1, "checkpoint") })
+	mux.HandleFunc("GET /log/tile/{tile...}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, 1, "tile/"+r.PathValue("tile")) })
+	mux.HandleFunc("GET /log/{later...}", func(w http.ResponseWriter, r *http.Request) {
+		folder, file, _ := strings.Cut(r.PathValue("later"), "/")
+		number, err := strconv.ParseInt(folder, 10, 64)
+		if err != nil || number < 2 || strconv.FormatInt(number, 10) != folder {
+			file = "" // no log has such a folder
+		}
+		serve(w, r, number, file)
+	})
+}
+
+// logFile returns a file of a log and sets the headers that go with it.
+func (s *Server) logFile(ctx context.Context, header http.Header, number int64, file string) ([]byte, error) {
+	log, err := s.store.numbered(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	if file == "checkpoint" {
+		header.Set("Content-Type", textType)
+		header.Set("Cache-Control", "no-cache")
+		return log.Source().Checkpoint(ctx)
+	}
+	header.Set("Content-Type", binaryType)
+	t, err := ledger.ParseTilePath(file)
+	if err != nil {
+		return nil, refuse(codeNotFound, "%v", err)
+	}
+	published, err := log.Published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !t.In(published.Size) {
+		return nil, refuse(codeNotFound, "the tree of size %d does not have it", published.Size)
+	}
+	if t.Width == ledger.TileWidth {
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else {
+		header.Set("Cache-Control", "public, max-age=60")
+	}
+	return log.Source().Tile(ctx, t)
 }
 
 // describe serves the OpenAPI document, which is written once.

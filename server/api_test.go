@@ -150,6 +150,7 @@ func TestHealth(t *testing.T) {
 // TestOpenAPI holds the description against the routes: each is there, and each that is there answers.
 func TestOpenAPI(t *testing.T) {
 	l := newLab(t, "")
+	l.closeLog("assay.test/2")
 	resp, body := l.send("GET", "/openapi.json", "", "", nil)
 	var api struct {
 		OpenAPI string                                `json:"openapi"`
@@ -167,9 +168,10 @@ func TestOpenAPI(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"DELETE /v1/nodes/{node}", "GET /.well-known/jwks.json", "GET /log/checkpoint", "GET /log/tile/{tile}", "GET /v1/blobs/{digest}", "GET /v1/checkpoints", "GET /v1/engines", "GET /v1/entries", "GET /v1/heads/{stream}", "GET /v1/health",
-		"GET /v1/keys", "GET /v1/nodes", "GET /v1/results/{evidence}",
-		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens",
+		"DELETE /v1/logs/closing", "DELETE /v1/nodes/{node}", "GET /.well-known/jwks.json", "GET /log/checkpoint", "GET /log/tile/{tile}",
+		"GET /log/{log}/checkpoint", "GET /log/{log}/tile/{tile}", "GET /v1/blobs/{digest}", "GET /v1/checkpoints", "GET /v1/engines", "GET /v1/entries", "GET /v1/heads/{stream}", "GET /v1/health",
+		"GET /v1/keys", "GET /v1/logs", "GET /v1/nodes", "GET /v1/results/{evidence}",
+		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens", "POST /v1/logs",
 		"POST /v1/nodes", "POST /v1/verify",
 	}
 	if !slices.Equal(got, want) {
@@ -177,7 +179,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for _, route := range got {
 		method, path, _ := strings.Cut(route, " ")
-		path = strings.NewReplacer("{node}", "node-1", "{stream}", "server", "{tile}", "0/000.p/4", "{digest}", strings.Repeat("0", 64), "{evidence}", strings.Repeat("0", 64)).Replace(path)
+		path = strings.NewReplacer("{log}", "2", "{node}", "node-1", "{stream}", "server", "{tile}", "0/000.p/4", "{digest}", strings.Repeat("0", 64), "{evidence}", strings.Repeat("0", 64)).Replace(path)
 		resp, body := l.send(method, path, "", "", nil)
 		if resp.StatusCode == 404 || resp.StatusCode >= 500 {
 			t.Errorf("%s: %d %s", route, resp.StatusCode, body)

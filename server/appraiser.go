@@ -51,7 +51,10 @@ func (s *Server) appraiseAll(ctx context.Context) error {
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		if err := s.headsFirst(ctx); err != nil { // what is fetched is logged
+		if err := s.headsFirst(ctx); err != nil { // what is given and fetched is logged
+			return err
+		}
+		if err := s.enterLog(ctx); err != nil {
 			return err
 		}
 		got, err := s.fetchFor(ctx, due)

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"io"
 	"strings"
 
@@ -25,8 +24,8 @@ func (s *Server) begin(ctx context.Context) error {
 	if err := s.beginKeys(ctx, name); err != nil {
 		return err
 	}
-	if err := s.logGiven(ctx); err != nil {
-		return fmt.Errorf("log the settings: %w", err)
+	if err := s.enterLog(ctx); err != nil {
+		return err
 	}
 	if err := s.beginEAR(ctx); err != nil {
 		return err
@@ -97,7 +96,7 @@ func (s *Server) logGiven(ctx context.Context) error {
 		}
 		now := map[string]bool{}
 		for _, t := range things {
-			id := t.kind + " " + t.digest.String()
+			id := givenID(t.kind, t.digest)
 			if now[id] {
 				continue
 			}
@@ -134,10 +133,12 @@ func readGiven(ctx context.Context, tx *Tx) (map[string]bool, error) {
 		if err := rows.Scan(&kind, &digest); err != nil {
 			return nil, err
 		}
-		before[kind+" "+canon.Hex(digest).String()] = true
+		before[givenID(kind, canon.Digest(digest))] = true
 	}
 	return before, rows.Err()
 }
+
+func givenID(kind string, digest canon.Digest) string { return kind + " " + digest.String() }
 
 func digestOf(r io.Reader) (d canon.Digest, err error) {
 	h := sha256.New()

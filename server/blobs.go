@@ -270,9 +270,15 @@ func (s *Store) readBlob(ctx context.Context, digest canon.Digest, gone pack.Pla
 // absent says why there is no blob.
 func (s *Store) absent(ctx context.Context, digest canon.Digest) error {
 	e := &ErasedError{Digest: digest}
-	err := s.db.Reader().QueryRowContext(ctx, `SELECT place FROM erased WHERE digest = $1`, digest[:]).Scan(&e.Entry)
+	var place int64
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT place FROM erased WHERE digest = $1`, digest[:]).Scan(&place)
 	switch {
 	case err == nil:
+		l, index, err := s.At(ctx, place)
+		if err != nil {
+			return err
+		}
+		e.Log, e.Entry = l.Origin, index
 		return e
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("blob %s: %w", digest, fs.ErrNotExist)

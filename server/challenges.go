@@ -24,10 +24,6 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 	if err != nil {
 		return client.Challenged{}, err
 	}
-	published, err := s.store.Published(ctx)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return client.Challenged{}, err
-	}
 	now := s.time()
 	result, err := s.signer(ctx, ledger.UseResult, now)
 	if err != nil {
@@ -37,31 +33,41 @@ func (s *Server) challenge(ctx context.Context, node string, renter canon.Hex) (
 		Type: attest.ChallengeType, Origin: s.origin, ResultKey: result.SPKI(), Node: node, Nonce: nonce, Renter: renter,
 		Issued: now, Expires: now + seconds(ChallengeLife),
 	}
-	if published.Note != nil {
-		ch.Checkpoint = canon.Sum(published.Note)
-	}
-	body, err := canon.Marshal(ch)
-	if err != nil {
-		return client.Challenged{}, err
-	}
+	var checkpoint []byte
 	err = s.store.Tx(ctx, func(tx *Tx) error {
+		log, err := s.accepting(ctx, tx)
+		if err != nil {
+			return err
+		}
 		if err := s.admit(ctx, tx, node, now); err != nil {
 			return err
 		}
-		if published.Note != nil { // for auditors, who ask whether the log ever was what it says
-			tx.PutBlob(published.Note)
-		}
-		digest := tx.PutBlob(body)
-		if err := insertChallenge(ctx, tx.SQL, ch, digest); err != nil {
+		published, err := log.Published(ctx)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && log.Number > 1:
+			return closing("%s has no checkpoint yet", log.Origin)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		_, _, err := tx.Append(ctx, Draft{Kind: ledger.KindChallenge, Stream: ledger.StreamVerifier, Time: now, Body: digest, Refs: []canon.Digest{}})
+		if checkpoint = published.Note; checkpoint != nil {
+			ch.Checkpoint = canon.Sum(checkpoint)
+			tx.PutBlob(checkpoint) // for auditors, who ask whether the log ever was what it says
+		}
+		body, err := canon.Marshal(ch)
+		if err != nil {
+			return err
+		}
+		digest := tx.PutBlob(body)
+		if err := insertChallenge(ctx, tx.SQL, log.Number, ch, digest); err != nil {
+			return err
+		}
+		_, _, err = tx.Append(ctx, Draft{Kind: ledger.KindChallenge, Stream: ledger.StreamVerifier, Time: now, Body: digest, Refs: []canon.Digest{}})
 		return err
 	})
 	if err != nil {
 		return client.Challenged{}, err
 	}
-	return client.Challenged{Challenge: ch, Checkpoint: string(published.Note)}, nil
+	return client.Challenged{Challenge: ch, Checkpoint: string(checkpoint)}, nil
 }
 
 // admit refuses a node that has too many challenges open. The node's row is held, so that two requests at one time do
@@ -76,8 +82,8 @@ func (s *Server) admit(ctx context.Context, tx *Tx, node string, now canon.Time)
 	}
 	var open int
 	var first sql.NullInt64
-	err := tx.SQL.QueryRowContext(ctx, `SELECT COUNT(*), MIN(expires) FROM challenge WHERE node = $1 AND expires > $2
-		AND NOT EXISTS (SELECT 1 FROM submission WHERE submission.challenge = challenge.id)`, node, int64(now)).Scan(&open, &first)
+	err := tx.SQL.QueryRowContext(ctx, `SELECT COUNT(*), MIN(expires) FROM challenge WHERE node = $1 AND expires > $2 AND log = $3
+		AND NOT EXISTS (SELECT 1 FROM submission WHERE submission.challenge = challenge.id)`, node, int64(now), tx.log).Scan(&open, &first)
 	if err != nil {
 		return fmt.Errorf("count open challenges: %w", err)
 	}
@@ -92,6 +98,7 @@ func (s *Server) admit(ctx context.Context, tx *Tx, node string, now canon.Time)
 // issued is a challenge that was issued.
 type issued struct {
 	id      []byte
+	log     int64 // number of the log that it ends with
 	node    string
 	body    canon.Digest // of the document
 	issued  canon.Time
@@ -102,8 +109,8 @@ type issued struct {
 func findChallenge(ctx context.Context, q querier, n canon.Digest) (issued, error) {
 	c := issued{id: n[:]}
 	var expires int64
-	err := q.QueryRowContext(ctx, `SELECT node, body, expires, EXISTS (SELECT 1 FROM submission WHERE submission.challenge = challenge.id)
-		FROM challenge WHERE id = $1`, n[:]).Scan(&c.node, &c.body, &expires, &c.used)
+	err := q.QueryRowContext(ctx, `SELECT log, node, body, expires, EXISTS (SELECT 1 FROM submission WHERE submission.challenge = challenge.id)
+		FROM challenge WHERE id = $1`, n[:]).Scan(&c.log, &c.node, &c.body, &expires, &c.used)
 	c.expires = canon.Time(expires)
 	c.issued = c.expires - seconds(ChallengeLife)
 	return c, err

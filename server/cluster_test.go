@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -121,7 +122,7 @@ func (c *cluster) work(ctx context.Context, n *node, random *rand.Rand) (pledges
 func pause(random *rand.Rand) { time.Sleep(time.Duration(5+random.IntN(30)) * time.Millisecond) }
 
 // TestCluster: three servers share one PostgreSQL database, while the one that publishes or judges is killed or stopped,
-// the database crashes in mid-transaction, and clocks jump. What was promised is in the log once, in order, with one
+// the database crashes in mid-transaction, clocks jump, and one log is closed after another. What was promised is in the log once, in order, with one
 // verdict; whoever lost the answer gets the same promise from another server.
 func TestCluster(t *testing.T) {
 	rounds := 1
@@ -156,13 +157,14 @@ func TestCluster(t *testing.T) {
 		must(t, err)
 		workers.Go(func() { pledges[n] = c.work(ctx, joined, rand.New(newSource(byte(n)))) })
 	}
-	for range rounds {
+	for round := range rounds {
 		replace := func(role string, skew time.Duration) {
 			n := c.holder(role, -1)
 			c.kill(n)
 			c.holder(role, n)
 			c.restart(n, skew)
 		}
+		closeAt(t, c.child(0).url, string(admin), fmt.Sprintf("assay.test/%d", 2*round+2))
 		replace("publish", 25*time.Second)
 		replace("clock", 0) // 25 s behind what the other has written
 
@@ -171,9 +173,14 @@ func TestCluster(t *testing.T) {
 		c.holder("publish", n)
 		must(t, c.child(n).cmd.Process.Signal(syscall.SIGCONT)) // and it still has work in hand
 
+		next := fmt.Sprintf("assay.test/%d", 2*round+3)
+		operator, err := client.New(client.Config{URL: c.child(1).url, Credential: string(admin)})
+		must(t, err)
+		must(t, operator.CloseLog(t.Context(), next)) // and whoever is there then does it
 		c.pg.Crash(t)
 		c.pg.Start(t)
 		c.holder("publish", -1)
+		waitForLog(t, c.child(0).url, next)
 
 		replace("clock", 20*time.Minute)
 		replace("publish", 0)

@@ -129,7 +129,7 @@ func (s *Server) wanted(t takenEvidence, have []attest.Collateral) (needs []atte
 	return verifier.Appraise(o, c).Needs
 }
 
-// logFetched logs items that the log does not have as they were fetched. Of several processes that fetched one item, one
+// logFetched logs items that the open log does not have as they were fetched. Of several processes that fetched one item, one
 // after another looks.
 func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error {
 	if len(items) == 0 {
@@ -138,6 +138,10 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 	slices.SortFunc(items, func(a, b collateral.Item) int { return slices.Compare(a.Record.Data[:], b.Record.Data[:]) })
 	return s.store.Tx(ctx, func(tx *Tx) error {
 		if err := holdServer(ctx, tx.SQL); err != nil {
+			return err
+		}
+		log, err := tx.openLog(ctx)
+		if err != nil {
 			return err
 		}
 		for n, i := range items {
@@ -156,7 +160,7 @@ func (s *Server) logFetched(ctx context.Context, items []collateral.Item) error 
 			if err != nil {
 				return err
 			}
-			if slices.ContainsFunc(found, func(r Record) bool { return r.Kind == ledger.KindCollateral }) {
+			if slices.ContainsFunc(found, func(r Record) bool { return r.Kind == ledger.KindCollateral && r.Log == log }) {
 				continue
 			}
 			tx.PutBlob(record)

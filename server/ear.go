@@ -150,6 +150,10 @@ func (s *Server) promiseVerdict(ctx context.Context, signed canon.Digest) (*ledg
 	if err != nil {
 		return nil, err
 	}
+	log, err := s.store.numbered(ctx, found[0].Log)
+	if err != nil {
+		return nil, err
+	}
 	now, at := s.time(), found[0].Time
 	for _, one := range k.history.Current().Standing(ledger.UsePromise, at) {
 		key, err := s.ring.Find(ledger.UsePromise, one.SPKI)
@@ -159,7 +163,7 @@ func (s *Server) promiseVerdict(ctx context.Context, signed canon.Digest) (*ledg
 		if err != nil {
 			return nil, err
 		}
-		env, err := ledger.SealPromise(ledger.NewPromise(s.logName(), found[0].Commitment, found[0].Entry), key)
+		env, err := ledger.SealPromise(ledger.NewPromise(log.Origin, found[0].Commitment, found[0].Entry), key)
 		return &env, err
 	}
 	return nil, nil

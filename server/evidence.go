@@ -75,7 +75,8 @@ func (s *Server) outrun(ctx context.Context, node string, evidence canon.Digest)
 	return client.Submitted{Evidence: evidence, Promise: deref(known)}, err
 }
 
-// take commits a submission. A second one of the same bytes, or for the same challenge, is [sqldb.ErrExists].
+// take commits a submission, in the log of its challenge. A second one of the same bytes, or for the same challenge, is
+// [sqldb.ErrExists].
 func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, now canon.Time) (ledger.Envelope, error) {
 	var promise ledger.Envelope
 	key, err := s.signer(ctx, ledger.UsePromise, now)
@@ -83,6 +84,13 @@ func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, 
 		return promise, err
 	}
 	err = s.store.Tx(ctx, func(tx *Tx) error {
+		log, err := s.accepting(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if ch.log != log.Number {
+			return refuse(client.CodeChallengeExpired, "the challenge ended with its log: ask for another")
+		}
 		var revoked int64
 		if err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked); err != nil {
 			return fmt.Errorf("look up node %s: %w", node, err)
@@ -97,7 +105,7 @@ func (s *Server) take(ctx context.Context, node string, ch issued, data []byte, 
 		if err != nil {
 			return err
 		}
-		if promise, err = ledger.SealPromise(ledger.NewPromise(s.logName(), commitment, entry), key); err != nil {
+		if promise, err = ledger.SealPromise(ledger.NewPromise(log.Origin, commitment, entry), key); err != nil {
 			return err
 		}
 		text, err := canon.Marshal(promise)

@@ -20,6 +20,9 @@ func (s *Server) TestingOnlyPublish(ctx context.Context) error { return s.publis
 // TestingOnlyStep has f told of each step after which a process may die.
 func (s *Store) TestingOnlyStep(f func(string)) { s.testingOnlyStep = f }
 
+// TestingOnlyStep has f told of each step after which the process may die.
+func (s *Server) TestingOnlyStep(f func(string)) { s.store.TestingOnlyStep(f) }
+
 // TestingOnlyForget deletes a blob's row as erasing and collecting do.
 func (s *Store) TestingOnlyForget(t testing.TB, now canon.Time, digest canon.Digest) {
 	t.Helper()

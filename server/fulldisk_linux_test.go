@@ -104,7 +104,7 @@ func publishedAll(t *testing.T, s *server.Store, acknowledged []canon.Digest) ma
 		must(t, err)
 	}
 	signer, _ := logKey(t)
-	_, err := s.Publish(t.Context(), signer, start, nil)
+	_, err := newest(t, s).Publish(t.Context(), signer, start, nil)
 	must(t, err)
 	inLog := checkLog(t, s)
 	last := int64(-1)

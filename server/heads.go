@@ -15,15 +15,12 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// HeadsDue returns the time at which a heads entry is due: [ledger.HeadsWithin] after the first entry that none covers.
-// Zero: every entry is covered.
-func (s *Store) HeadsDue(ctx context.Context) (canon.Time, error) {
-	return headsDue(ctx, s.db.Reader())
-}
-
-func headsDue(ctx context.Context, q querier) (canon.Time, error) {
+// headsDue returns the time at which a heads entry of a log is due: [ledger.HeadsWithin] after the first entry that none
+// covers. Zero: every entry is covered.
+func headsDue(ctx context.Context, q querier, log int64) (canon.Time, error) {
 	var opening []byte
-	err := q.QueryRowContext(ctx, `SELECT opening FROM entry WHERE place > COALESCE((SELECT place FROM heads), -1) ORDER BY place LIMIT 1`).Scan(&opening)
+	err := q.QueryRowContext(ctx, `SELECT opening FROM entry WHERE place > COALESCE((SELECT place FROM heads WHERE heads.log = $1),
+		(SELECT first - 1 FROM log WHERE number = $1)) AND log = $1 ORDER BY place LIMIT 1`, log).Scan(&opening)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -51,59 +48,79 @@ func (s *Server) headsFirst(ctx context.Context) error {
 	return nil
 }
 
-// AppendHeads appends a heads entry where one is due at a time. It reports whether it did.
-//
-// The entry must commit to the streams as they stand before it in the log. So the transaction first takes what all others
-// take last, the next place: then whatever has a place is committed and seen, and nothing gets one before the heads entry
-// has its own. The stream of the server comes before even that, as in every transaction that appends to it.
+// AppendHeads appends a heads entry to the open log where one is due at a time. It reports whether it did.
 func (s *Store) AppendHeads(ctx context.Context, now canon.Time) (bool, error) {
-	if due, err := s.HeadsDue(ctx); err != nil || due == 0 || due > now {
+	var open int64
+	if err := s.db.Reader().QueryRowContext(ctx, `SELECT log FROM arrival WHERE id = 1`).Scan(&open); err != nil {
+		return false, fmt.Errorf("append heads: %w", err)
+	}
+	if due, err := headsDue(ctx, s.db.Reader(), open); err != nil || due == 0 || due > now {
 		return false, err
 	}
 	made := false
 	err := s.Tx(ctx, func(tx *Tx) error {
 		made = false
-		if err := holdServer(ctx, tx.SQL); err != nil {
+		if err := tx.stopOthers(ctx); err != nil {
 			return err
 		}
-		var place int64
-		if err := tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next WHERE id = 1 RETURNING next`).Scan(&place); err != nil {
-			return err
-		}
-		if due, err := headsDue(ctx, tx.SQL); err != nil || due == 0 || due > now { // another process was faster
-			return err
-		}
-		seed, err := s.salt()
-		if err != nil {
-			return err
-		}
-		for _, q := range []string{`DELETE FROM stream_head`, `INSERT INTO stream_head(name, next, last) SELECT name, next, last FROM stream WHERE next > 0`} {
-			if _, err := tx.SQL.ExecContext(ctx, q); err != nil {
-				return err
-			}
-		}
-		tails, err := readTails(tx.SQL.QueryContext(ctx, `SELECT name, next, last FROM stream_head`))
-		if err != nil {
-			return err
-		}
-		body, err := canon.Marshal(ledger.NewHeadsTree(seed[:], tails).Document())
-		if err != nil {
-			return err
-		}
-		tx.PutBlob(seed[:])
-		commitment, _, err := tx.Append(ctx, Draft{Kind: ledger.KindHeads, Stream: ledger.StreamServer, Time: now, Body: tx.PutBlob(body), Refs: []canon.Digest{}})
-		if err != nil {
+		if due, err := headsDue(ctx, tx.SQL, tx.log); err != nil || due == 0 || due > now { // another process was faster
 			return err
 		}
 		made = true
-		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO heads(id, place, commitment, seed) VALUES (1, $1, $2, $3)
-			ON CONFLICT (id) DO UPDATE SET place = excluded.place, commitment = excluded.commitment, seed = excluded.seed`, place, commitment[:], seed[:])
-		return err
+		return tx.appendHeads(ctx, now, ledger.Closes{})
 	})
 	if err != nil {
 		return false, fmt.Errorf("append heads: %w", err)
 	}
 	return made, nil
+}
+
+// stopOthers takes what all transactions that append take last, the next place: then whatever has a place is committed and
+// seen, and nothing gets one before this transaction has ended. The stream of the server comes before even that, as in
+// every transaction that appends to it.
+func (tx *Tx) stopOthers(ctx context.Context) error {
+	if err := holdServer(ctx, tx.SQL); err != nil {
+		return err
+	}
+	_, err := tx.takePlaces(ctx, 0)
+	return err
+}
+
+// appendHeads appends a heads entry, which commits to the streams as they stand before it in the log: the transaction has
+// stopped all others.
+func (tx *Tx) appendHeads(ctx context.Context, now canon.Time, closes ledger.Closes) error {
+	place, err := tx.takePlaces(ctx, 0)
+	if err != nil {
+		return err
+	}
+	seed, err := tx.store.salt()
+	if err != nil {
+		return err
+	}
+	for _, q := range []string{`DELETE FROM stream_head WHERE log = $1`, `INSERT INTO stream_head(log, name, next, last) SELECT log, name, next, last FROM stream WHERE log = $1 AND next > 0`} {
+		if _, err := tx.SQL.ExecContext(ctx, q, tx.log); err != nil {
+			return err
+		}
+	}
+	rows, err := tx.SQL.QueryContext(ctx, `SELECT name, next, last FROM stream_head WHERE log = $1`, tx.log)
+	tails, err := readTails(rows, err)
+	if err != nil {
+		return err
+	}
+	heads := ledger.NewHeadsTree(seed[:], tails).Document()
+	heads.Closes = closes
+	body, err := canon.Marshal(heads)
+	if err != nil {
+		return err
+	}
+	tx.PutBlob(seed[:])
+	commitment, _, err := tx.Append(ctx, Draft{Kind: ledger.KindHeads, Stream: ledger.StreamServer, Time: now, Body: tx.PutBlob(body), Refs: []canon.Digest{}})
+	if err != nil {
+		return err
+	}
+	_, err = tx.SQL.ExecContext(ctx, `INSERT INTO heads(log, place, commitment, seed) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (log) DO UPDATE SET place = excluded.place, commitment = excluded.commitment, seed = excluded.seed`, tx.log, place, commitment[:], seed[:])
+	return err
 }
 
 // readTails reads rows of name, next and last, behind columns that are alike in all of them.
@@ -131,12 +148,12 @@ type headsCache struct {
 	tree       *ledger.HeadsTree
 }
 
-// headsTree returns the newest heads entry's commitment and tree. Before the first: [fs.ErrNotExist].
-func (s *Server) headsTree(ctx context.Context) (canon.Digest, *ledger.HeadsTree, error) {
+// headsTree returns the commitment and the tree of a log's newest heads entry. Before the first: [fs.ErrNotExist].
+func (s *Server) headsTree(ctx context.Context, log int64) (canon.Digest, *ledger.HeadsTree, error) {
 	s.heads.mu.Lock()
 	defer s.heads.mu.Unlock()
 	var newest []byte
-	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT commitment FROM heads WHERE id = 1`).Scan(&newest)
+	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT commitment FROM heads WHERE log = $1`, log).Scan(&newest)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return canon.Digest{}, nil, fmt.Errorf("no heads entry yet: %w", fs.ErrNotExist)
@@ -146,7 +163,8 @@ func (s *Server) headsTree(ctx context.Context) (canon.Digest, *ledger.HeadsTree
 		return s.heads.commitment, s.heads.tree, nil
 	}
 	// One statement reads both tables as they are in one instant.
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT heads.commitment, heads.seed, stream_head.name, stream_head.next, stream_head.last FROM heads, stream_head`)
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT heads.commitment, heads.seed, stream_head.name, stream_head.next, stream_head.last
+		FROM heads JOIN stream_head ON stream_head.log = heads.log WHERE heads.log = $1`, log)
 	var commitment canon.Digest
 	var seed []byte
 	tails, err := readTails(rows, err, &commitment, &seed)
@@ -157,12 +175,16 @@ func (s *Server) headsTree(ctx context.Context) (canon.Digest, *ledger.HeadsTree
 	return s.heads.commitment, s.heads.tree, nil
 }
 
-// streamHead proves the end of a stream to its owner, or to the operator.
-func (s *Server) streamHead(ctx context.Context, who caller, stream string) (client.StreamHead, error) {
+// streamHead proves the end of a stream of a log to its owner, or to the operator.
+func (s *Server) streamHead(ctx context.Context, who caller, stream, origin string) (client.StreamHead, error) {
 	if who.use == useNode && stream != ledger.NodeStream(who.node) {
 		return client.StreamHead{}, refuse(codeNotFound, "no such stream")
 	}
-	commitment, tree, err := s.headsTree(ctx)
+	log, err := s.logOf(ctx, origin)
+	if err != nil {
+		return client.StreamHead{}, err
+	}
+	commitment, tree, err := s.headsTree(ctx, log.Number)
 	if errors.Is(err, fs.ErrNotExist) {
 		return client.StreamHead{}, refuse(codeNotFound, "no heads entry yet: the first comes %d s after the log's first entry", ledger.HeadsWithin)
 	}
@@ -177,12 +199,24 @@ func (s *Server) streamHead(ctx context.Context, who caller, stream string) (cli
 	if err != nil {
 		return client.StreamHead{}, err
 	}
-	place, published, err := s.store.Prove(ctx, record.Index)
+	place, published, err := log.Prove(ctx, record.Index)
 	if errors.Is(err, fs.ErrNotExist) {
 		return client.StreamHead{}, refuse(codeNotFound, "the newest heads entry is not published yet")
 	}
 	if err != nil {
 		return client.StreamHead{}, err
 	}
-	return client.StreamHead{Proof: proof, Heads: tree.Document(), Entry: opened([]Record{record})[0], Place: place, Checkpoint: string(published.Note)}, nil
+	entries, err := s.open(ctx, []Record{record})
+	if err != nil {
+		return client.StreamHead{}, err
+	}
+	heads, err := s.store.Blob(ctx, record.Body)
+	if err != nil {
+		return client.StreamHead{}, err
+	}
+	document, err := ledger.ParseHeads(heads)
+	if err != nil {
+		return client.StreamHead{}, fmt.Errorf("damaged database: %w", err)
+	}
+	return client.StreamHead{Proof: proof, Heads: document, Entry: entries[0], Place: place, Checkpoint: string(published.Note)}, nil
 }

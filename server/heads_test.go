@@ -17,7 +17,7 @@ import (
 func (n *node) headOf() (ledger.Head, ledger.Entry, client.StreamHead) {
 	n.lab.t.Helper()
 	stream := ledger.NodeStream(n.id)
-	h, err := n.client().StreamHead(n.lab.t.Context(), stream)
+	h, err := n.client().StreamHead(n.lab.t.Context(), stream, "")
 	must(n.lab.t, err)
 	c, err := ledger.OpenCheckpoint([]byte(h.Checkpoint), n.lab.server.Keyset().LogVerifiers()...)
 	must(n.lab.t, err)
@@ -35,7 +35,7 @@ func TestHeadsHourly(t *testing.T) {
 		one.prove()
 		one.prove()
 		two.prove()
-		_, err := one.client().StreamHead(t.Context(), ledger.NodeStream(one.id))
+		_, err := one.client().StreamHead(t.Context(), ledger.NodeStream(one.id), "")
 		refused(t, err, 404, "not-found")
 		l.clock.advance(ledger.HeadsWithin*time.Second - time.Second)
 		before := l.entries()
@@ -69,17 +69,17 @@ func TestHeadsHourly(t *testing.T) {
 		if shown.Heads.Streams != 4 {
 			t.Errorf("%d streams, want server, verifier and two nodes", shown.Heads.Streams)
 		}
-		_, err = one.client().StreamHead(t.Context(), ledger.NodeStream(two.id))
+		_, err = one.client().StreamHead(t.Context(), ledger.NodeStream(two.id), "")
 		refused(t, err, 404, "not-found")
-		_, err = one.client().StreamHead(t.Context(), ledger.StreamServer)
+		_, err = one.client().StreamHead(t.Context(), ledger.StreamServer, "")
 		refused(t, err, 404, "not-found")
-		if h, err := l.client(l.admin).StreamHead(t.Context(), ledger.StreamVerifier); err != nil || h.Proof.Head.Next == 0 {
+		if h, err := l.client(l.admin).StreamHead(t.Context(), ledger.StreamVerifier, ""); err != nil || h.Proof.Head.Next == 0 {
 			t.Errorf("the operator asks for the verifier's: %+v, %v", h, err)
 		}
-		if _, err := l.client("").StreamHead(t.Context(), ledger.NodeStream(one.id)); client.AsProblem(err) == nil || client.AsProblem(err).Status != 401 {
+		if _, err := l.client("").StreamHead(t.Context(), ledger.NodeStream(one.id), ""); client.AsProblem(err) == nil || client.AsProblem(err).Status != 401 {
 			t.Errorf("a stranger: %v, want 401", err)
 		}
-		_, err = late.client().StreamHead(t.Context(), ledger.NodeStream(late.id))
+		_, err = late.client().StreamHead(t.Context(), ledger.NodeStream(late.id), "")
 		refused(t, err, 404, "not-found")
 		// Nothing but the heads entry came since: none is due, however long it takes.
 		l.clock.advance(48 * time.Hour)
@@ -106,7 +106,7 @@ func TestHeadTwins(t *testing.T) {
 	l.advance()
 	stream := ledger.NodeStream(n.id)
 	_, _, good := n.headOf()
-	other, err := l.client(l.admin).StreamHead(t.Context(), ledger.StreamVerifier)
+	other, err := l.client(l.admin).StreamHead(t.Context(), ledger.StreamVerifier, "")
 	must(t, err)
 	c, err := ledger.ReadCheckpoint([]byte(good.Checkpoint))
 	must(t, err)

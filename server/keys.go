@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -64,59 +65,79 @@ func (s *Settings) renewals() (r renewals, err error) {
 	return r, nil
 }
 
-// keys is what the log said of its keys up to one place of the server's stream. It is never changed.
+// keys is what the logs said of their keys up to one place of the server's streams. It is never changed.
 type keys struct {
 	history ledger.KeyHistory
 	last    canon.Digest // body of the entry of the newest keyset
-	next    int64        // sequence from which on the server's stream was not looked at
+	log     int64        // number of the log that was looked at last; 0: none was
+	next    int64        // sequence from which on the server's stream of that log was not looked at
 }
 
-// keysAfter reads the keysets that the server's stream has from a place on.
+// keysAfter reads the keysets that the server's streams have from a place on.
 func (s *Store) keysAfter(ctx context.Context, k keys) (keys, error) {
-	var end int64
-	if err := s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(MAX(next), 0) FROM stream WHERE name = $1`, ledger.StreamServer).Scan(&end); err != nil {
-		return k, fmt.Errorf("look for keysets: %w", err)
-	}
-	if end == k.next {
+	end := k
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT log, next FROM stream WHERE name = $1 ORDER BY log DESC LIMIT 1`, ledger.StreamServer).Scan(&end.log, &end.next)
+	if errors.Is(err, sql.ErrNoRows) {
 		return k, nil
 	}
-	rows, err := s.db.Reader().QueryContext(ctx, `SELECT sequence, body FROM entry WHERE stream = $1 AND sequence >= $2 AND kind = $3 ORDER BY sequence`,
-		ledger.StreamServer, k.next, ledger.KindKeyset)
+	if err != nil {
+		return k, fmt.Errorf("look for keysets: %w", err)
+	}
+	if end.log == k.log && end.next == k.next {
+		return k, nil
+	}
+	rows, err := s.db.Reader().QueryContext(ctx, `SELECT log, sequence, body FROM entry WHERE stream = $1 AND (log, sequence) >= ($2, $3) AND kind = $4 ORDER BY log, sequence`,
+		ledger.StreamServer, k.log, k.next, ledger.KindKeyset)
 	if err != nil {
 		return k, fmt.Errorf("read keysets: %w", err)
 	}
 	defer rows.Close()
 	var bodies []canon.Digest
 	for rows.Next() {
-		var sequence int64
+		var log, sequence int64
 		var body canon.Digest
-		if err := rows.Scan(&sequence, &body); err != nil {
+		if err := rows.Scan(&log, &sequence, &body); err != nil {
 			return k, fmt.Errorf("read keysets: %w", err)
 		}
-		bodies, end = append(bodies, body), max(end, sequence+1)
+		bodies = append(bodies, body)
+		if log > end.log { // came between the two queries
+			end.log, end.next = log, 0
+		}
+		if log == end.log {
+			end.next = max(end.next, sequence+1)
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return k, fmt.Errorf("read keysets: %w", err)
 	}
 	for _, body := range bodies {
-		data, err := s.Blob(ctx, body)
+		env, err := s.keysetEnvelope(ctx, body)
 		if err != nil {
 			return k, err
 		}
-		env, err := ledger.ParseEnvelope(data)
-		if err == nil {
-			err = k.history.Add(env)
-		}
-		if err != nil {
+		if err := k.history.Add(env); err != nil {
 			return k, fmt.Errorf("damaged database: keyset %s: %w", body, err)
 		}
 		k.last = body
 	}
-	k.next = end
+	k.log, k.next = end.log, end.next
 	return k, nil
 }
 
-// Keys returns every key that the log of a store has had. Before its first entry there is none.
+// keysetEnvelope reads the envelope of a keyset.
+func (s *Store) keysetEnvelope(ctx context.Context, body canon.Digest) (ledger.Envelope, error) {
+	data, err := s.Blob(ctx, body)
+	if err != nil {
+		return ledger.Envelope{}, err
+	}
+	env, err := ledger.ParseEnvelope(data)
+	if err != nil {
+		return ledger.Envelope{}, fmt.Errorf("damaged database: keyset %s: %w", body, err)
+	}
+	return env, nil
+}
+
+// Keys returns every key that the logs of a store have had. Before the first entry there is none.
 func (s *Store) Keys(ctx context.Context) (ledger.KeyHistory, error) {
 	k, err := s.keysAfter(ctx, keys{})
 	return k.history, err
@@ -126,7 +147,7 @@ func (s *Store) Keys(ctx context.Context) (ledger.KeyHistory, error) {
 func (s *Server) keysNow(ctx context.Context) (keys, error) {
 	known := *s.keys.Load()
 	k, err := s.store.keysAfter(ctx, known)
-	if err == nil && k.next != known.next {
+	if err == nil && (k.log != known.log || k.next != known.next) {
 		s.keys.Store(&k)
 	}
 	return k, err
@@ -165,16 +186,22 @@ type noteKey struct {
 
 func (k noteKey) Sign(text []byte) ([]byte, error) { return k.key.Sign(text) }
 
-// noteSigners returns the signers of checkpoints: every log key that stands, so that who knows the one that goes or the one
-// that comes believes the note. The newest must be here.
-func (s *Server) noteSigners(ctx context.Context) ([]note.Signer, error) {
+// noteSigners returns the signers of the checkpoints of a log: every log key of its own that stands, so that who knows the
+// one that goes or the one that comes believes the note. The newest must be here.
+func (s *Server) noteSigners(ctx context.Context, log Log) ([]note.Signer, error) {
 	k, err := s.keysNow(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now, current := s.time(), k.history.Current()
+	set, _ := k.history.Newest(log.Origin)
+	return s.signersOf(set)
+}
+
+// signersOf returns the signers of the checkpoints of a keyset's log.
+func (s *Server) signersOf(set ledger.Keyset) ([]note.Signer, error) {
+	now := s.time()
 	var signers []note.Signer
-	for i, one := range current.Standing(ledger.UseLog, now) {
+	for i, one := range set.Standing(ledger.UseLog, now) {
 		held, err := s.ring.Find(ledger.UseLog, one.SPKI)
 		if err != nil && i > 0 {
 			continue
@@ -182,20 +209,17 @@ func (s *Server) noteSigners(ctx context.Context) ([]note.Signer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("keys: %w", err)
 		}
-		v, err := note.NewVerifier(current.LogVKeys(now)[i])
+		v, err := note.NewVerifier(set.LogVKeys(now)[i])
 		if err != nil {
 			return nil, fmt.Errorf("log key: %w", err)
 		}
 		signers = append(signers, noteKey{v, held})
 	}
 	if len(signers) == 0 {
-		return nil, fmt.Errorf("keys: no log key stands at %s: does the clock jump?", now)
+		return nil, fmt.Errorf("keys: no log key of %s stands at %s: does the clock jump?", set.Origin, now)
 	}
 	return signers, nil
 }
-
-// logName returns the name of the log in its checkpoints.
-func (s *Server) logName() string { return s.keys.Load().history.Current().Origin }
 
 // Keyset returns the public keys of the log and its verifier that have not ended.
 func (s *Server) Keyset() ledger.Keyset { return s.keys.Load().history.Current() }
@@ -203,31 +227,7 @@ func (s *Server) Keyset() ledger.Keyset { return s.keys.Load().history.Current()
 // keysets returns the envelopes of all keysets.
 func (s *Server) keysets(ctx context.Context) (client.Keysets, error) {
 	k, err := s.keysNow(ctx)
-	if err != nil {
-		return client.Keysets{}, err
-	}
-	var out client.Keysets
-	for body := k.last; ; {
-		data, err := s.store.Blob(ctx, body)
-		if err != nil {
-			return out, err
-		}
-		env, err := ledger.ParseEnvelope(data)
-		if err != nil {
-			return out, fmt.Errorf("damaged database: keyset %s: %w", body, err)
-		}
-		out.Keysets = append(out.Keysets, env)
-		found, err := s.store.EntriesOf(ctx, body, 1)
-		if err != nil {
-			return out, err
-		}
-		if len(found) != 1 || len(found[0].Refs) == 0 {
-			break
-		}
-		body = found[0].Refs[0]
-	}
-	slices.Reverse(out.Keysets)
-	return out, nil
+	return client.Keysets{Keysets: k.history.Envelopes()}, err
 }
 
 // openRing opens the places of private keys.
@@ -263,7 +263,7 @@ func (s *Server) beginKeys(ctx context.Context, name string) error {
 	switch {
 	case len(current.Keys) == 0:
 		return errors.New("damaged database: the log does not begin with a keyset")
-	case s.settings.LogName != "" && s.settings.LogName != current.Origin:
+	case s.settings.LogName != "" && !slices.Contains(k.history.Origins(), s.settings.LogName):
 		return fmt.Errorf("settings: log name %q, the log is called %q since its first entry", s.settings.LogName, current.Origin)
 	}
 	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
@@ -330,11 +330,7 @@ func (s *Server) renewKeys(ctx context.Context) error {
 		}
 		err = s.addKeyset(ctx, func(k keys) (ledger.Keyset, []ledger.Signer, error) {
 			now, current := s.time(), k.history.Current()
-			standing := current.Standing(ledger.UseLog, now)
-			if len(standing) == 0 {
-				return current, nil, fmt.Errorf("no log key stands at %s: does the clock jump?", now)
-			}
-			by, err := s.ring.Find(ledger.UseLog, standing[0].SPKI)
+			by, err := s.logKey(current, now)
 			if err != nil {
 				return current, nil, err
 			}
@@ -372,35 +368,40 @@ func (s *Server) addKeyset(ctx context.Context, next func(keys) (ledger.Keyset, 
 		if err != nil {
 			return err
 		}
-		if k.next != tail.Next {
+		if tail.Next > 0 && (k.log != tx.log || k.next != tail.Next) {
 			return errors.New("another process is changing the log's beginning: start again")
 		}
 		set, signers, err := next(k)
 		if err != nil {
 			return err
 		}
-		env, err := ledger.SealKeyset(set, signers...)
-		if err != nil {
-			return err
-		}
-		data, err := canon.Marshal(env)
-		if err != nil {
-			return err
-		}
-		d := Draft{Kind: ledger.KindKeyset, Stream: ledger.StreamServer, Time: set.Made, Body: tx.PutBlob(data), Refs: []canon.Digest{}}
-		if !k.last.IsZero() {
-			d.Refs = append(d.Refs, k.last)
-		}
-		after = k
-		if err := after.history.Add(env); err != nil {
-			return err
-		}
-		after.last, after.next = d.Body, tail.Next+1
-		_, _, err = tx.Append(ctx, d)
+		after, err = tx.appendKeyset(ctx, k, set, signers...)
 		return err
 	})
 	if err == nil {
 		s.keys.Store(&after)
 	}
 	return err
+}
+
+// appendKeyset appends the keyset that follows those that are known, and returns the keys with it.
+func (tx *Tx) appendKeyset(ctx context.Context, k keys, set ledger.Keyset, signers ...ledger.Signer) (keys, error) {
+	env, err := ledger.SealKeyset(set, signers...)
+	if err != nil {
+		return k, err
+	}
+	data, err := canon.Marshal(env)
+	if err != nil {
+		return k, err
+	}
+	d := Draft{Kind: ledger.KindKeyset, Stream: ledger.StreamServer, Time: set.Made, Body: tx.PutBlob(data), Refs: []canon.Digest{}}
+	if !k.last.IsZero() {
+		d.Refs = append(d.Refs, k.last)
+	}
+	if err := k.history.Add(env); err != nil {
+		return k, err
+	}
+	_, e, err := tx.Append(ctx, d)
+	k.last, k.log, k.next = d.Body, tx.log, e.Sequence+1
+	return k, err
 }

@@ -33,6 +33,7 @@ const (
 	childWorld    = "ASSAY_TEST_SERVER_WORLD"
 	childDatabase = "ASSAY_TEST_SERVER_DATABASE"
 	childBegan    = "ASSAY_TEST_SERVER_BEGAN"
+	childDies     = "ASSAY_TEST_SERVER_DIES" // after which step; empty: when it is killed
 )
 
 // childClock is one clock for all children: it runs on while none does.
@@ -61,6 +62,12 @@ func TestServerChild(t *testing.T) {
 	s, err := server.New(ctx, childSettings(world, os.Getenv(childDatabase)), server.Deps{Now: childClock(began), Random: rand.Reader, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	must(t, err)
 	defer s.Close()
+	s.TestingOnlyStep(func(step string) {
+		if step == os.Getenv(childDies) {
+			must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
+			select {}
+		}
+	})
 	fmt.Printf("ready %s\n", s.Addr())
 	if token := s.NewAdminToken(); token != "" {
 		must(t, os.WriteFile(filepath.Join(world, "admin"), []byte(token), 0o600))
@@ -77,18 +84,19 @@ type child struct {
 	url  string
 }
 
-func startChild(t *testing.T, world, database string, began int64) *child {
+func startChild(t *testing.T, world, database string, began int64, env ...string) *child {
 	t.Helper()
-	c := launchChild(t, world, database, began)
+	c := launchChild(t, world, database, began, env...)
 	c.wait(t)
 	return c
 }
 
 // launchChild starts a child without waiting for it.
-func launchChild(t *testing.T, world, database string, began int64) *child {
+func launchChild(t *testing.T, world, database string, began int64, env ...string) *child {
 	t.Helper()
 	c := &child{cmd: exec.Command(os.Args[0], "-test.run=^TestServerChild$", "-test.count=1")}
 	c.cmd.Env = append(os.Environ(), childWorld+"="+world, childDatabase+"="+database, fmt.Sprintf("%s=%d", childBegan, began))
+	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = &c.said
 	var err error
 	c.out, err = c.cmd.StdoutPipe()
@@ -221,8 +229,8 @@ func pledgeOne(ctx context.Context, c *child, n *node) *pledge {
 	return p
 }
 
-// checkPledges reads the log as it is at the end: each pledge stands in it once, with one appraisal and one verdict, those
-// of one node in the order in which they were made; nothing else does; and an auditor finds it whole. The database is
+// checkPledges reads the logs as they are at the end: each pledge stands there once, with one appraisal and one verdict, those
+// of one node in the order in which they were made; nothing else does; and an auditor finds them whole. The database is
 // named as in settings.
 func checkPledges(t *testing.T, world, database string, began int64, pledges []*pledge) {
 	t.Helper()
@@ -238,7 +246,7 @@ func checkPledges(t *testing.T, world, database string, began int64, pledges []*
 	defer store.Close()
 	count := map[string]map[canon.Digest]int{ledger.KindEvidence: {}, ledger.KindAppraisal: {}, ledger.KindVerdict: {}}
 	evidenceOf := map[canon.Digest]canon.Digest{} // by appraisal
-	place := map[canon.Digest]int64{}             // of evidence
+	place := map[canon.Digest]int64{}             // of evidence, over all logs
 	for from := int64(0); ; {
 		page, err := store.Entries(t.Context(), from, server.MaxPage)
 		must(t, err)
@@ -249,7 +257,7 @@ func checkPledges(t *testing.T, world, database string, began int64, pledges []*
 			switch e.Kind {
 			case ledger.KindEvidence:
 				count[e.Kind][e.Body]++
-				place[e.Body] = e.Index
+				place[e.Body] = e.Place
 			case ledger.KindAppraisal:
 				count[e.Kind][e.Refs[0]]++
 				evidenceOf[e.Body] = e.Refs[0]
@@ -281,5 +289,6 @@ func checkPledges(t *testing.T, world, database string, began int64, pledges []*
 		t.Errorf("%d pieces of evidence in the log, %d were promised", len(count[ledger.KindEvidence]), len(pledges))
 	}
 	t.Logf("%d promises kept", len(pledges))
-	auditLog(t, s, submitted)
+	checkChain(t, store)
+	replayed(t, store, submitted...)
 }

@@ -76,7 +76,7 @@ type lab struct {
 }
 
 // writeWorld writes what a verifier of the tests is given, and returns settings that name it.
-func writeWorld(t *testing.T, dir string) server.Settings {
+func writeWorld(t testing.TB, dir string) server.Settings {
 	amd := mint.NewAMD(sevsnp.Milan)
 	references, err := canon.Marshal(attest.References{
 		Type: attest.ReferencesType, Name: "guests", Source: "made for a test",

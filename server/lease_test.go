@@ -92,7 +92,7 @@ func TestFence(t *testing.T) {
 			},
 			"integrate": func(ctx context.Context, s *server.Store) error { _, err := s.Integrate(ctx, 1); return err },
 			"publish": func(ctx context.Context, s *server.Store) error {
-				_, err := s.Publish(ctx, signer, start, nil)
+				_, err := newest(t, s).Publish(ctx, signer, start, nil)
 				return err
 			},
 		}

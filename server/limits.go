@@ -41,6 +41,7 @@ const (
 	MaxBehind       = time.Minute            // that a clock may be behind what the log says already, which then counts
 	HeadsCheck      = time.Minute            // for which a process takes it that no heads entry is overdue
 	retryDatabase   = 2 * time.Second        // wish of a server whose database is away
+	retryClosing    = 2 * time.Second        // wish of a server whose log is being closed
 	EARSlack        = 5 * time.Minute        // for which a retired key is published after its last result has expired
 	GarbageAge      = 24 * time.Hour         // for which a part that nothing needs any more is kept
 	SegmentRest     = 10 * time.Minute       // for which a segment of blobs was not written before it may go: longer than a transaction

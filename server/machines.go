@@ -252,7 +252,7 @@ func (s *Server) catchUp(ctx context.Context) error {
 				}
 			}
 			delete(s.room.own, r.Commitment)
-			s.room.next = r.Index + 1
+			s.room.next = r.Place + 1
 		}
 	}
 }

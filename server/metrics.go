@@ -25,7 +25,7 @@ import (
 //	assay_appraisal_seconds                  histogram: one submission from its bytes to its verdict, storing apart
 //	assay_alarms_total                       faults of ours that somebody has to look at
 //	assay_evidence_waiting                   submissions that are promised and not decided
-//	assay_log_entries                        entries of the log, the waiting ones included
+//	assay_log_entries                        entries of all logs, the waiting ones included
 //	assay_log_pending_entries                entries that no checkpoint covers yet
 //	assay_log_waiting_age_seconds            for which the oldest of them has waited: over 60, a promise is broken
 //	assay_log_published_age_seconds          since the newest checkpoint; it grows while nothing is pending, too
@@ -76,7 +76,7 @@ type stored struct{ s *Server }
 
 var (
 	descWaiting = prometheus.NewDesc("assay_evidence_waiting", "Submissions that are promised and not decided.", nil, nil)
-	descEntries = prometheus.NewDesc("assay_log_entries", "Entries of the log, the waiting ones included.", nil, nil)
+	descEntries = prometheus.NewDesc("assay_log_entries", "Entries of all logs, the waiting ones included.", nil, nil)
 	descPending = prometheus.NewDesc("assay_log_pending_entries", "Entries that no checkpoint covers yet.", nil, nil)
 	descWaited  = prometheus.NewDesc("assay_log_waiting_age_seconds", "Seconds for which the oldest entry that no checkpoint covers has waited.", nil, nil)
 	descAge     = prometheus.NewDesc("assay_log_published_age_seconds", "Seconds since the newest checkpoint.", nil, nil)
@@ -107,7 +107,11 @@ func (c stored) collect(ctx context.Context, ch chan<- prometheus.Metric) error 
 		gauge(descPending, b.progress.Entries-b.progress.Published)
 		gauge(descWaited, int64(b.waited))
 	}
-	published, publishedErr := c.s.store.Published(ctx)
+	var published Published
+	log, publishedErr := c.s.store.Newest(ctx)
+	if publishedErr == nil {
+		published, publishedErr = log.Published(ctx)
+	}
 	if publishedErr == nil {
 		gauge(descAge, max(0, int64(c.s.time()-published.Time)))
 	}

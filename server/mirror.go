@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"github.com/assay-network/assay/client"
@@ -16,9 +17,11 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// Mirror is a folder with the public part of a log as static files, for a web server or a CDN: `checkpoint` and `tile/…`
-// as C2SP tlog-tiles has them; `checkpoints/SIZE`, of each size the first one that bears cosignatures, and the lists of
-// them in `checkpoints/sizes/`; `keysets` and `engines`, what the log says of itself. Nothing else, so no entry and no blob.
+// Mirror is a folder with the public part of a chain of logs as static files, for a web server or a CDN: `checkpoint` and
+// `tile/…` as C2SP tlog-tiles has them; `checkpoints/SIZE`, of each size the first one that bears cosignatures, and the lists
+// of them in `checkpoints/sizes/`; `keysets` and `engines`, what the logs say of themselves. The first log is in the folder
+// itself and each later one in a folder below that its number names, with `keysets-before`, the keysets of the logs before
+// it. There is nothing else, so no entry and no blob.
 //
 // A checkpoint is put in place by one rename, after every tile of its tree is on the disk: whoever reads the checkpoint
 // first finds the tiles. Narrower forms of a tile go once the complete one is there, which readers then ask for instead
@@ -33,7 +36,8 @@ type Mirror struct {
 
 const (
 	mirrorCheckpoint = "checkpoint"
-	mirrorUnfinished = ".unfinished-" // begins the name of a file that is not in its place yet
+	mirrorKeysets    = "keysets-before" // those of the logs before
+	mirrorUnfinished = ".unfinished-"   // begins the name of a file that is not in its place yet
 )
 
 // errMirrorHeld is returned for a folder that somebody else has open.
@@ -55,7 +59,9 @@ func OpenMirror(dir string) (_ *Mirror, err error) {
 		return nil, errors.Join(fmt.Errorf("mirror: %s: %w", dir, err), m.Close())
 	}
 	left, err := filepath.Glob(filepath.Join(dir, mirrorUnfinished+"*"))
-	for _, name := range left {
+	later, err2 := filepath.Glob(filepath.Join(dir, "*", mirrorUnfinished+"*"))
+	err = errors.Join(err, err2)
+	for _, name := range append(left, later...) {
 		err = errors.Join(err, os.Remove(name))
 	}
 	if err != nil {
@@ -67,29 +73,52 @@ func OpenMirror(dir string) (_ *Mirror, err error) {
 // Close lets another process open the folder.
 func (m *Mirror) Close() error { return m.folder.Close() }
 
-// Update brings the folder to the newest checkpoint of a log, and reports whether there was anything new. A folder whose
-// checkpoint the log does not continue is left as it is: it shows another log, or one that has lost what it had
-// published. said is what the log says of itself, by the names of [client.Said]. No signature is checked: all is the
-// operator's own.
-func (m *Mirror) Update(ctx context.Context, src ledger.Source, said map[string][]byte) (bool, error) {
+// Update brings the folder to the newest checkpoints of a chain of logs, which are given the oldest first, and reports
+// whether there was anything new. A folder whose checkpoint its log does not continue is left as it is: it shows another
+// log, or one that has lost what it had published. said is what the logs say of themselves, by the names of [client.Said].
+// No signature is checked: all is the operator's own.
+func (m *Mirror) Update(ctx context.Context, said map[string][]byte, logs ...ledger.Source) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("mirror: %w", err) }
-	signed, err := src.Checkpoint(ctx)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	// The newest first: where a log has a checkpoint, the one that is read of the log before it is its last.
+	signed := make([][]byte, len(logs))
+	for i, src := range slices.Backward(logs) {
+		var err error
+		if signed[i], err = src.Checkpoint(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fail(err)
+		}
 	}
-	if err != nil {
-		return fail(err)
+	any := false
+	for i, src := range logs {
+		if signed[i] == nil {
+			break
+		}
+		one := mirrored{m.dir}
+		if i > 0 {
+			one.dir = filepath.Join(m.dir, strconv.Itoa(i+1))
+		}
+		updated, err := one.update(ctx, src, signed[i], said)
+		if err != nil {
+			return fail(err)
+		}
+		any = any || updated
 	}
+	return any, nil
+}
+
+// mirrored is the folder of one log.
+type mirrored struct{ dir string }
+
+func (m mirrored) update(ctx context.Context, src ledger.Source, signed []byte, said map[string][]byte) (bool, error) {
 	c, err := ledger.ReadCheckpoint(signed)
 	if err != nil {
-		return fail(err)
+		return false, err
 	}
 	shown, err := files.Bounded(filepath.Join(m.dir, mirrorCheckpoint), ledger.MaxCheckpoint)
 	var last ledger.Checkpoint
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fail(err)
+		return false, err
 	case bytes.Equal(shown, signed):
 		return false, m.writeSaid(said)
 	default:
@@ -97,29 +126,35 @@ func (m *Mirror) Update(ctx context.Context, src ledger.Source, said map[string]
 			err = fmt.Errorf("that of %q, and not of %q", last.Origin, c.Origin)
 		}
 		if err != nil {
-			return fail(fmt.Errorf("%s shows another log: %w", m.dir, err))
+			return false, fmt.Errorf("%s shows another log: %w", m.dir, err)
 		}
 		if err := continues(ctx, src, last.Tree, c.Tree); err != nil {
-			return fail(fmt.Errorf("the log of size %d does not continue that of size %d which %s shows: %w", c.Size, last.Size, m.dir, err))
+			return false, fmt.Errorf("the log of size %d does not continue that of size %d which %s shows: %w", c.Size, last.Size, m.dir, err)
 		}
 	}
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return false, err
+	}
 	// The keys first: whoever reads a checkpoint finds those that signed it.
-	if err := m.writeSaid(said); err != nil {
-		return fail(err)
+	if err := errors.Join(m.writeSaid(said), m.writeKeysets(ctx, src)); err != nil {
+		return false, err
 	}
 	if err := m.writeTiles(ctx, src, last.Size, c.Size); err != nil {
-		return fail(err)
+		return false, err
+	}
+	if err := files.SyncFolder(filepath.Dir(m.dir)); err != nil {
+		return false, err
 	}
 	if err := m.keep(ctx, src, last.Size, c.Size); err != nil {
-		return fail(err)
+		return false, err
 	}
 	if err := m.write(mirrorCheckpoint, signed); err != nil {
-		return fail(err)
+		return false, err
 	}
 	for t := range ledger.Tiles(last.Size, c.Size) {
 		if t.Width == ledger.TileWidth {
 			if err := os.RemoveAll(filepath.Join(m.dir, filepath.FromSlash(t.Path()+".p"))); err != nil {
-				return fail(err)
+				return false, err
 			}
 		}
 	}
@@ -147,8 +182,27 @@ func continues(ctx context.Context, src ledger.Source, from, to ledger.Tree) err
 	return proof.Verify(from, to)
 }
 
+// writeKeysets writes the keysets of the logs before, by which the keys of this one are believed.
+func (m mirrored) writeKeysets(ctx context.Context, src ledger.Source) error {
+	later, ok := src.(ledger.Continuing)
+	if !ok {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(m.dir, mirrorKeysets)); err == nil {
+		return nil // they are what they were when the log began
+	}
+	data, err := later.Keysets(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return m.write(mirrorKeysets, data)
+}
+
 // writeTiles writes what the tree of one size has more than that of another, and returns when the disk has it.
-func (m *Mirror) writeTiles(ctx context.Context, src ledger.Source, from, to int64) error {
+func (m mirrored) writeTiles(ctx context.Context, src ledger.Source, from, to int64) error {
 	folders := map[string]bool{}
 	for t := range ledger.Tiles(from, to) {
 		data, err := src.Tile(ctx, t)
@@ -171,7 +225,7 @@ func (m *Mirror) writeTiles(ctx context.Context, src ledger.Source, from, to int
 }
 
 // write puts one file in its place, whole, its content on the disk.
-func (m *Mirror) write(name string, data []byte) (err error) {
+func (m mirrored) write(name string, data []byte) (err error) {
 	path := filepath.Join(m.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -193,7 +247,7 @@ func (m *Mirror) write(name string, data []byte) (err error) {
 }
 
 // writeSaid brings what the log says of itself up to date.
-func (m *Mirror) writeSaid(said map[string][]byte) error {
+func (m mirrored) writeSaid(said map[string][]byte) error {
 	for name, data := range said {
 		shown, err := files.Bounded(filepath.Join(m.dir, name), client.MaxAnswer)
 		if err == nil && bytes.Equal(shown, data) {
@@ -208,7 +262,7 @@ func (m *Mirror) writeSaid(said map[string][]byte) error {
 
 // keep writes the kept checkpoints of a log that has grown from one size to another, and lists them. A folder that keeps
 // none yet gets them from the beginning.
-func (m *Mirror) keep(ctx context.Context, src ledger.Source, from, to int64) error {
+func (m mirrored) keep(ctx context.Context, src ledger.Source, from, to int64) error {
 	keeper, ok := src.(ledger.Keeper)
 	if !ok {
 		return nil
@@ -243,7 +297,7 @@ func (m *Mirror) keep(ctx context.Context, src ledger.Source, from, to int64) er
 }
 
 // list adds sizes to the lists of kept checkpoints.
-func (m *Mirror) list(pages map[int64][]int64) error {
+func (m mirrored) list(pages map[int64][]int64) error {
 	for page, sizes := range pages {
 		listed, err := files.Bounded(filepath.Join(m.dir, ledger.SizesPage(page)), ledger.MaxSizes)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

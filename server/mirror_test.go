@@ -37,7 +37,7 @@ func openMirror(t *testing.T, dir string) *server.Mirror {
 
 func update(t *testing.T, m *server.Mirror, s *server.Store, want bool) {
 	t.Helper()
-	if done, err := m.Update(t.Context(), s.Source(), nil); err != nil || done != want {
+	if done, err := m.Update(t.Context(), nil, s.Source()); err != nil || done != want {
 		t.Fatalf("updated %v, want %v (%v)", done, want, err)
 	}
 }
@@ -203,7 +203,7 @@ func TestMirrorRefuses(t *testing.T) {
 			}
 			before, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
 			must(t, err)
-			_, err = m.Update(t.Context(), next.Source(), nil)
+			_, err = m.Update(t.Context(), nil, next.Source())
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("%v, want %q", err, tc.want)
 			}

@@ -38,6 +38,8 @@ const (
 	codeTooMany      = "too-many"      // 429: too many open challenges
 	codeInternal     = "internal"      // 500: our fault
 	codeBusy         = "busy"          // 503: come again
+	codeClosing      = "closing"       // 503: the log ends, and another one goes on in a moment
+	codeConflict     = "conflict"      // 409: it is not as the request takes it to be
 )
 
 // statuses is the one place that maps a code to its status and title.
@@ -67,6 +69,8 @@ var statuses = map[string]struct {
 	codeTooMany:                 {http.StatusTooManyRequests, "too many open challenges"},
 	codeInternal:                {http.StatusInternalServerError, "the server failed"},
 	codeBusy:                    {http.StatusServiceUnavailable, "the server is busy"},
+	codeClosing:                 {http.StatusServiceUnavailable, "one log ends, and another begins"},
+	codeConflict:                {http.StatusConflict, "it cannot be done now"},
 }
 
 // problem is a refusal (RFC 9457). It is an error, so that any depth can refuse.
@@ -132,7 +136,7 @@ func (s *Server) problemOf(ctx context.Context, what string, err error) *problem
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &erased):
-		return refuse(codeErased, "by entry %d of the log", erased.Entry)
+		return refuse(codeErased, "by entry %d of %s", erased.Entry, erased.Log)
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse(codeNotFound, "no such thing")
 	case ctx.Err() != nil:

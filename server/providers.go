@@ -184,13 +184,6 @@ func (s *Server) setProvider(ctx context.Context, id string, f client.ProviderFa
 // badge returns the badge of a provider: its highest certificate that stands by an entry which a checkpoint covers. Whatever
 // was said elsewhere, a provider without one has no badge.
 func (s *Server) badge(ctx context.Context, provider string) (b badge, err error) {
-	published, err := s.store.Published(ctx)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b, refuse(codeNotFound, "no certificate in log")
-	}
-	if err != nil {
-		return b, err
-	}
 	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT state, entry FROM machine WHERE kind = 'certificate' AND tenant = $1 ORDER BY id`, provider)
 	if err != nil {
 		return b, fmt.Errorf("read certificates: %w", err)
@@ -214,8 +207,19 @@ func (s *Server) badge(ctx context.Context, provider string) (b badge, err error
 		if err != nil {
 			return b, err
 		}
+		of, err := s.store.numbered(ctx, r.Log)
+		if err != nil {
+			return b, err
+		}
+		published, err := of.Published(ctx)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return b, err
+		}
 		if r.Index < published.Size {
-			b = badge{badgeType, provider, c.ID, c.Tier, c.Status, c.Expires, s.logName(), r.Index, entry, published.Size}
+			b = badge{badgeType, provider, c.ID, c.Tier, c.Status, c.Expires, of.Origin, r.Index, entry, published.Size}
 		}
 	}
 	if err := rows.Err(); err != nil {

@@ -27,7 +27,7 @@ type Witnesses struct {
 	now    func() time.Time
 
 	mu    sync.Mutex
-	last  map[string]int64          // size that a witness cosigned last, as far as this process knows
+	last  map[watched]int64         // size that was cosigned last, as far as this process knows
 	heard map[string]*witnessAnswer // by name: what became of asking
 }
 
@@ -37,6 +37,9 @@ type witnessAnswer struct {
 	fault    error      // why it did not cosign since
 	silent   bool       // it was told that the witness no longer cosigns
 }
+
+// watched is a log that a witness watches.
+type watched struct{ witness, log string }
 
 // NewWitnesses returns the witnesses of a policy for the log with the given verifier keys. Other keys of its operator are
 // told so that none of them counts as a witness.
@@ -49,7 +52,7 @@ func NewWitnesses(policy ledger.WitnessPolicy, logs []string, now func() time.Ti
 			return nil, fmt.Errorf("witness policy: witness %s: URL %.200q: want http://HOST[:PORT][/PREFIX] or https, to ask it", w.Name, w.URL)
 		}
 	}
-	return &Witnesses{policy: policy, now: now, last: map[string]int64{}, heard: map[string]*witnessAnswer{}, http: &http.Client{
+	return &Witnesses{policy: policy, now: now, last: map[watched]int64{}, heard: map[string]*witnessAnswer{}, http: &http.Client{
 		Transport:     client.NewTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -165,7 +168,7 @@ func (w *Witnesses) ages(f func(name string, age int64)) {
 // this process knew, the proof is made from that one.
 func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witness, c ledger.Checkpoint, signed []byte) (string, error) {
 	w.mu.Lock()
-	old := w.last[one.Name]
+	old := w.last[watched{one.Name, c.Origin}]
 	w.mu.Unlock()
 	fail := func(format string, args ...any) (string, error) {
 		return "", fmt.Errorf("witness %s: "+format, append([]any{one.Name}, args...)...)
@@ -178,12 +181,7 @@ func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witne
 		if err != nil {
 			return fail("%w", err)
 		}
-		body := ledger.AddCheckpoint{Old: old, Proof: proof.Hashes, Note: signed}.Marshal()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(one.URL, "/")+"/add-checkpoint", bytes.NewReader(body))
-		if err != nil {
-			return fail("%w", err)
-		}
-		status, kind, answer, err := w.post(req)
+		status, kind, answer, err := w.post(ctx, one, ledger.AddCheckpoint{Old: old, Proof: proof.Hashes, Note: signed})
 		if err != nil {
 			return fail("%w", err)
 		}
@@ -194,7 +192,7 @@ func (w *Witnesses) ask(ctx context.Context, src ledger.Source, one ledger.Witne
 				return line, err
 			}
 			w.mu.Lock()
-			w.last[one.Name] = c.Size
+			w.last[watched{one.Name, c.Origin}] = c.Size
 			w.mu.Unlock()
 			if now := canon.At(w.now()); at < now-ledger.ClockSlack || at > now+ledger.ClockSlack {
 				err = fmt.Errorf("witness %s: it cosigned at %s, at %s by this machine's clock: one of the two is wrong", one.Name, at, now)
@@ -228,7 +226,33 @@ func meaning(status int) string {
 	return ""
 }
 
-func (w *Witnesses) post(req *http.Request) (status int, kind string, answer []byte, err error) {
+// Know asks all witnesses whether they watch a log, of which empty is the signed checkpoint of the empty tree. It asks for
+// what no witness grants, a checkpoint smaller than the one it is said to continue: a witness first says whether it knows
+// the log and its key, and nothing is cosigned. Those that do not know it are an error; one that gives no answer, or
+// another one, tells nothing.
+func (w *Witnesses) Know(ctx context.Context, empty []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, WitnessTimeout)
+	defer cancel()
+	all := w.policy.Witnesses()
+	faults := make([]error, len(all))
+	var asked sync.WaitGroup
+	for i, one := range all {
+		asked.Go(func() {
+			status, _, _, err := w.post(ctx, one, ledger.AddCheckpoint{Old: 1, Note: empty})
+			if err == nil && (status == http.StatusNotFound || status == http.StatusForbidden) {
+				faults[i] = fmt.Errorf("witness %s: it answered %d%s", one.Name, status, meaning(status))
+			}
+		})
+	}
+	asked.Wait()
+	return errors.Join(faults...)
+}
+
+func (w *Witnesses) post(ctx context.Context, one ledger.Witness, what ledger.AddCheckpoint) (status int, kind string, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(one.URL, "/")+"/add-checkpoint", bytes.NewReader(what.Marshal()))
+	if err != nil {
+		return 0, "", nil, err
+	}
 	resp, err := w.http.Do(req)
 	if err != nil {
 		return 0, "", nil, err

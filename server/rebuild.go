@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/assay-network/assay/attest"
@@ -23,7 +24,7 @@ import (
 // folded are the tables that follow from the entries of the log and their blobs. All others hold what no log has: blobs,
 // signed notes, secrets, what the operator set; those are carried over as they are.
 var folded = []string{
-	"arrival", "entry", "run_filter", "stream", "tile", "head", "heads", "stream_head",
+	"arrival", "log", "entry", "run_filter", "stream", "tile", "heads", "stream_head",
 	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased",
 	"machine", "machine_end", "place_unit", "vetted", "appraised", "provider", "observed", "notice",
 }
@@ -33,18 +34,20 @@ const tableLease = "lease"
 
 // Rebuilt says what a rebuilding found.
 type Rebuilt struct {
-	ledger.Tree          // with every entry in it
+	ledger.Tree          // of the newest log, with every entry in it
+	Logs        int64    // that there are
+	Entries     int64    // of all logs
 	Carried     []string // tables that are copies
 	Running     []string // roles that processes have of the old database: its log goes on there, so the new one is a copy to look at
 }
 
-// Rebuild folds the log of one database into another, empty one, of either kind: the tree and every table of state are
+// Rebuild folds the logs of one database into another, empty one, of either kind: the trees and every table of state are
 // computed from the entries and their blobs alone, and what no log has is carried over. The new database is that of the
-// same log, entries and promises included. The old one is brought to this build's version, else nothing in it changes; no
+// same logs, entries and promises included. The old one is brought to this build's version, else nothing in it changes; no
 // process may write to it meanwhile, since the log would go on in two places. A blob folder is the new one's from then on.
 //
 // It all happens in one transaction: a rebuilding that fails leaves the new database empty. It fails where the entries do
-// not make the tree of the newest checkpoint, or where state that no log has, such as the signature of a promise, does not
+// not make the tree of a log's newest checkpoint, or where state that no log has, such as the signature of a promise, does not
 // fit the entry. It recomputes no appraisal and checks no signature: that is what an audit does. What is not nil of
 // progress is told of it.
 func Rebuild(ctx context.Context, from, to string, random io.Reader, progress func(stage string, done, total int64)) (Rebuilt, error) {
@@ -60,7 +63,7 @@ func Rebuild(ctx context.Context, from, to string, random io.Reader, progress fu
 	var done Rebuilt
 	err = old.db.Snapshot(ctx, func(src *sql.Tx) error {
 		return s.db.Tx(ctx, func(dst *sql.Tx) error {
-			b := rebuild{old: old, src: src, dst: dst, db: s.db, tails: map[string]ledger.Tail{}, progress: progress}
+			b := rebuild{old: old, src: src, dst: dst, db: s.db, progress: progress}
 			if err := b.run(ctx); err != nil {
 				return err
 			}
@@ -82,10 +85,16 @@ type rebuild struct {
 	done     Rebuilt
 	progress func(stage string, done, total int64) // nil: nobody asks
 
-	tails map[string]ledger.Tail
-	edge  ledger.Edge
-	heads int64 // place of the newest heads entry
-	rules vetting.History
+	rules vetting.History // of all logs
+
+	// Of the log that is folded.
+	log    int64
+	from   int64        // place of its first entry
+	first  ledger.Entry // that
+	tails  map[string]ledger.Tail
+	edge   ledger.Edge
+	heads  int64         // place of its newest heads entry
+	closes ledger.Closes // what the newest entry says
 }
 
 func (b *rebuild) run(ctx context.Context) error {
@@ -96,7 +105,7 @@ func (b *rebuild) run(ctx context.Context) error {
 	if entries > 0 {
 		return fmt.Errorf("the database to rebuild into has %d entries, want an empty one", entries)
 	}
-	if err := b.src.QueryRowContext(ctx, `SELECT COALESCE(MAX(place), -1) FROM entry WHERE kind = $1`, ledger.KindHeads).Scan(&b.heads); err != nil {
+	if _, err := b.dst.ExecContext(ctx, `DELETE FROM log`); err != nil { // that a migration put in
 		return err
 	}
 	if err := b.findRunning(ctx); err != nil {
@@ -106,7 +115,11 @@ func (b *rebuild) run(ctx context.Context) error {
 	if err := b.src.QueryRowContext(ctx, `SELECT next FROM arrival`).Scan(&total); err != nil {
 		return err
 	}
-	for place, n := int64(0), integrateBatch; n == integrateBatch; place += int64(n) {
+	if err := b.beginLog(ctx, 0); err != nil {
+		return err
+	}
+	place := int64(0)
+	for n := integrateBatch; n == integrateBatch; place += int64(n) {
 		var err error
 		if n, err = b.fold(ctx, place); err != nil {
 			return err
@@ -115,16 +128,22 @@ func (b *rebuild) run(ctx context.Context) error {
 			b.progress("rebuild", place+int64(n), total)
 		}
 	}
-	for name, tail := range b.tails {
-		if _, err := b.dst.ExecContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, $2, $3)`, name, tail.Next, tail.Last[:]); err != nil {
-			return err
-		}
+	if b.closes != (ledger.Closes{}) {
+		return fmt.Errorf("the log %d is closed, and the next one has no entry", b.log)
 	}
-	b.done.Tree = b.edge.Tree()
-	if _, err := b.dst.ExecContext(ctx, `UPDATE arrival SET next = $1`, b.done.Size); err != nil {
+	if err := b.endLog(ctx); err != nil {
 		return err
 	}
-	if _, err := b.dst.ExecContext(ctx, `UPDATE head SET size = $1, root = $2`, b.done.Size, b.done.Root.String()); err != nil {
+	if _, err := b.dst.ExecContext(ctx, `UPDATE arrival SET next = $1, log = $2`, place, b.log); err != nil {
+		return err
+	}
+	b.done.Entries = place
+	// That the newest log is to be closed is the operator's wish, and in no log before it is done.
+	var next sql.NullString
+	if err := b.src.QueryRowContext(ctx, `SELECT next FROM log ORDER BY number DESC LIMIT 1`).Scan(&next); err != nil {
+		return err
+	}
+	if _, err := b.dst.ExecContext(ctx, `UPDATE log SET next = $1 WHERE number = $2`, next, b.log); err != nil {
 		return err
 	}
 	if err := b.carryAll(ctx); err != nil {
@@ -155,35 +174,77 @@ func (b *rebuild) findRunning(ctx context.Context) error {
 	return rows.Err()
 }
 
-// fold takes the entries from a place on, integrateBatch at most, and returns how many there were.
+// beginLog begins a log with the entry at a place.
+func (b *rebuild) beginLog(ctx context.Context, place int64) error {
+	b.log++
+	b.from, b.tails, b.edge, b.closes = place, map[string]ledger.Tail{}, ledger.Edge{}, ledger.Closes{}
+	if err := b.src.QueryRowContext(ctx, `SELECT COALESCE(MAX(place), -1) FROM entry WHERE kind = $1 AND log = $2`, ledger.KindHeads, b.log).Scan(&b.heads); err != nil {
+		return err
+	}
+	return insertLog(ctx, b.dst, b.log, strconv.FormatInt(place, 10))
+}
+
+// endLog stores the ends of a log's streams, its tree, and which log follows it.
+func (b *rebuild) endLog(ctx context.Context) error {
+	for name, tail := range b.tails {
+		if _, err := b.dst.ExecContext(ctx, `INSERT INTO stream(log, name, next, last) VALUES ($1, $2, $3, $4)`, b.log, name, tail.Next, tail.Last[:]); err != nil {
+			return err
+		}
+	}
+	b.done.Tree, b.done.Logs = b.edge.Tree(), b.log
+	next := sql.NullString{String: b.closes.Next, Valid: b.closes != ledger.Closes{}}
+	_, err := b.dst.ExecContext(ctx, `UPDATE log SET size = $1, root = $2, next = $3 WHERE number = $4`, b.done.Size, b.done.Root.String(), next, b.log)
+	return err
+}
+
+// fold takes the entries from a place on, integrateBatch at most and of one log, and returns how many there were.
 func (b *rebuild) fold(ctx context.Context, from int64) (int, error) {
 	openings, err := b.openings(ctx, from)
 	if err != nil {
 		return 0, err
 	}
+	done := 0
+	for done < len(openings) {
+		if b.closes != (ledger.Closes{}) { // the entry before was the last one of its log
+			if err := b.endLog(ctx); err != nil {
+				return 0, err
+			}
+			if err := b.beginLog(ctx, from+int64(done)); err != nil {
+				return 0, err
+			}
+		}
+		n, err := b.foldRun(ctx, from+int64(done), openings[done:])
+		if err != nil {
+			return 0, err
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// foldRun takes the entries of the log up to one that closes it, and returns how many there were.
+func (b *rebuild) foldRun(ctx context.Context, from int64, openings [][]byte) (n int, err error) {
 	commitments, entries := make([]canon.Digest, len(openings)), make([]ledger.Entry, len(openings))
-	for i, opening := range openings {
-		place := from + int64(i)
-		commitments[i] = canon.Sum(opening)
-		if _, entries[i], err = ledger.ParseOpening(opening); err != nil {
+	for ; n < len(openings) && b.closes == (ledger.Closes{}); n++ {
+		place := from + int64(n)
+		commitments[n] = canon.Sum(openings[n])
+		if _, entries[n], err = ledger.ParseOpening(openings[n]); err != nil {
 			return 0, fmt.Errorf("entry %d: %w", place, err)
 		}
-		if err := b.foldEntry(ctx, place, commitments[i], entries[i]); err != nil {
-			return 0, fmt.Errorf("entry %d, %s: %w", place, entries[i].Kind, err)
+		if err := b.foldEntry(ctx, place, commitments[n], entries[n]); err != nil {
+			return 0, fmt.Errorf("entry %d, %s: %w", place, entries[n].Kind, err)
 		}
 	}
-	err = insertRows(ctx, b.dst, `INSERT INTO entry(place, commitment, opening, kind, stream, sequence, body)`, ``, 7, len(entries), func(i int, args []any) []any {
+	err = insertRows(ctx, b.dst, `INSERT INTO entry(place, commitment, opening, kind, log, stream, sequence, body)`, ``, 8, n, func(i int, args []any) []any {
 		e := &entries[i]
-		return append(args, from+int64(i), commitments[i][:], openings[i], e.Kind, e.Stream, e.Sequence, e.Body[:])
+		return append(args, from+int64(i), commitments[i][:], openings[i], e.Kind, b.log, e.Stream, e.Sequence, e.Body[:])
 	})
 	if err != nil {
 		return 0, err
 	}
 	var dirty []ledger.TileData
-	b.edge, dirty = ledger.Append(b.edge, commitments)
-	return len(entries), insertRows(ctx, b.dst, `INSERT INTO tile(level, place, data)`, ` ON CONFLICT (level, place) DO UPDATE SET data = excluded.data`, 3, len(dirty), func(i int, args []any) []any {
-		return append(args, dirty[i].Level, dirty[i].Index, dirty[i].Data)
-	})
+	b.edge, dirty = ledger.Append(b.edge, commitments[:n])
+	return n, storeTiles(ctx, b.dst, b.log, dirty)
 }
 
 // openings returns the openings of the entries from a place on.
@@ -209,8 +270,11 @@ func (b *rebuild) openings(ctx context.Context, from int64) (out [][]byte, err e
 
 // foldEntry does in the tables of state what the server did when it appended the entry.
 func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.Digest, e ledger.Entry) (err error) {
-	if e.Kind == ledger.KindHeads && place == b.heads {
-		if err := b.foldHeads(ctx, commitment, e); err != nil {
+	if place == b.from {
+		b.first = e
+	}
+	if e.Kind == ledger.KindHeads {
+		if err := b.foldHeads(ctx, place == b.heads, commitment, e); err != nil {
 			return err
 		}
 	}
@@ -219,6 +283,9 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 	}
 	switch e.Kind {
 	case ledger.KindEnrolment:
+		if ledger.Carried(e, b.first) {
+			return nil // it stood in the log before
+		}
 		return b.foldEnrolment(ctx, e)
 	case ledger.KindCollateral:
 		body, err := b.old.Blob(ctx, e.Body)
@@ -246,7 +313,7 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 		if err := canon.Unmarshal(body, &c); err != nil {
 			return err
 		}
-		return insertChallenge(ctx, b.dst, c, e.Body)
+		return insertChallenge(ctx, b.dst, b.log, c, e.Body)
 	case ledger.KindEvidence:
 		return b.foldEvidence(ctx, commitment, e)
 	case ledger.KindVerdict:
@@ -298,12 +365,13 @@ func (b *rebuild) erasedChallenge(ctx context.Context, body canon.Digest) error 
 	if err := b.src.QueryRowContext(ctx, `SELECT id, node, expires FROM challenge WHERE body = $1`, body[:]).Scan(&id, &node, &expires); err != nil {
 		return fmt.Errorf("look up what was erased: %w", err)
 	}
-	_, err := b.dst.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires) VALUES ($1, $2, $3, $4)`, id, node, body[:], expires)
+	_, err := b.dst.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires, log) VALUES ($1, $2, $3, $4, $5)`, id, node, body[:], expires, b.log)
 	return err
 }
 
-// foldHeads keeps the ends of streams that the newest heads entry commits to: those before it.
-func (b *rebuild) foldHeads(ctx context.Context, commitment canon.Digest, e ledger.Entry) error {
+// foldHeads sees whether a heads entry closes its log. Of the newest one it keeps the ends of streams that it commits to:
+// those before it.
+func (b *rebuild) foldHeads(ctx context.Context, newest bool, commitment canon.Digest, e ledger.Entry) error {
 	body, err := b.old.Blob(ctx, e.Body)
 	if err != nil {
 		return err
@@ -312,15 +380,18 @@ func (b *rebuild) foldHeads(ctx context.Context, commitment canon.Digest, e ledg
 	if err != nil {
 		return err
 	}
+	if b.closes = h.Closes; !newest {
+		return nil
+	}
 	seed, err := b.old.Blob(ctx, h.Seed)
 	if err != nil {
 		return err
 	}
-	if _, err := b.dst.ExecContext(ctx, `INSERT INTO heads(id, place, commitment, seed) VALUES (1, $1, $2, $3)`, b.heads, commitment[:], seed); err != nil {
+	if _, err := b.dst.ExecContext(ctx, `INSERT INTO heads(log, place, commitment, seed) VALUES ($1, $2, $3, $4)`, b.log, b.heads, commitment[:], seed); err != nil {
 		return err
 	}
 	for name, tail := range b.tails {
-		if _, err := b.dst.ExecContext(ctx, `INSERT INTO stream_head(name, next, last) VALUES ($1, $2, $3)`, name, tail.Next, tail.Last[:]); err != nil {
+		if _, err := b.dst.ExecContext(ctx, `INSERT INTO stream_head(log, name, next, last) VALUES ($1, $2, $3, $4)`, b.log, name, tail.Next, tail.Last[:]); err != nil {
 			return err
 		}
 	}
@@ -509,32 +580,41 @@ func (b *rebuild) carry(ctx context.Context, table string) error {
 	return flush()
 }
 
-// checkPublished compares the tree that the entries make with the newest checkpoint: it must continue it.
+// checkPublished compares the trees that the entries make with the newest checkpoints: each must continue its own.
 func (b *rebuild) checkPublished(ctx context.Context) error {
-	var text string
-	err := b.dst.QueryRowContext(ctx, `SELECT note FROM checkpoint ORDER BY size DESC LIMIT 1`).Scan(&text)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c, err := ledger.ReadCheckpoint([]byte(text))
-	if err != nil {
-		return err
-	}
-	if err := continues(ctx, inTx{b.dst}, c.Tree, b.done.Tree); err != nil {
-		return fmt.Errorf("the entries do not make the tree of the newest checkpoint, of size %d: %w", c.Size, err)
+	for log := int64(1); log <= b.log; log++ {
+		var text string
+		err := b.dst.QueryRowContext(ctx, `SELECT note FROM checkpoint WHERE log = $1 ORDER BY size DESC LIMIT 1`, log).Scan(&text)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c, err := ledger.ReadCheckpoint([]byte(text))
+		if err != nil {
+			return err
+		}
+		head, err := readHead(b.dst.QueryRowContext(ctx, `SELECT size, root, first FROM log WHERE number = $1`, log))
+		if err != nil {
+			return err
+		}
+		if err := continues(ctx, inTx{b.dst, log}, c.Tree, head.Tree); err != nil {
+			return fmt.Errorf("the entries do not make the tree of the newest checkpoint, of size %d: %w", c.Size, err)
+		}
 	}
 	return nil
 }
 
-// inTx reads tiles within a transaction. It is a source of nothing else.
-type inTx struct{ tx *sql.Tx }
+// inTx reads tiles of a log within a transaction. It is a source of nothing else.
+type inTx struct {
+	tx  *sql.Tx
+	log int64
+}
 
 func (i inTx) Checkpoint(context.Context) ([]byte, error)         { return nil, fs.ErrNotExist }
 func (i inTx) Blob(context.Context, canon.Digest) ([]byte, error) { return nil, fs.ErrNotExist }
 
 func (i inTx) Tile(ctx context.Context, t ledger.Tile) ([]byte, error) {
-	return readTile(ctx, i.tx, t)
+	return readTile(ctx, i.tx, i.log, t)
 }

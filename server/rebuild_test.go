@@ -134,8 +134,8 @@ func rebuiltAlike(t *testing.T, from string, filled ...string) {
 			var told, of int64
 			done, err := server.Rebuild(t.Context(), from, to, rand.Reader, func(_ string, done, total int64) { told, of = done, total })
 			must(t, err)
-			if told != done.Size || of != done.Size {
-				t.Errorf("progress ended with %d of %d, want %d of %d", told, of, done.Size, done.Size)
+			if told != done.Entries || of != done.Entries {
+				t.Errorf("progress ended with %d of %d, want %d of %d", told, of, done.Entries, done.Entries)
 			}
 			got := dump(t, to)
 			for table, rows := range want {

@@ -48,18 +48,26 @@ func (s *Server) result(ctx context.Context, who caller, evidence canon.Digest) 
 		if err != nil {
 			return client.Result{}, err
 		}
-		r.Entries = append(r.Entries, opened(found)...)
+		entries, err := s.open(ctx, found)
+		if err != nil {
+			return client.Result{}, err
+		}
+		r.Entries = append(r.Entries, entries...)
 	}
 	return r, nil
 }
 
-// opened returns entries as callers see them.
-func opened(records []Record) []client.LogEntry {
+// open returns entries as callers see them.
+func (s *Server) open(ctx context.Context, records []Record) ([]client.LogEntry, error) {
 	out := []client.LogEntry{}
 	for _, r := range records {
-		out = append(out, client.LogEntry{Index: r.Index, Kind: r.Kind, Opening: r.Opening})
+		log, err := s.store.numbered(ctx, r.Log)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, client.LogEntry{Log: log.Origin, Index: r.Index, Kind: r.Kind, Opening: r.Opening})
 	}
-	return out
+	return out, nil
 }
 
 // health says how far publishing is behind. An old checkpoint is no fault while nothing waits for a newer one.
@@ -70,7 +78,11 @@ func (s *Server) health(ctx context.Context) (client.Health, error) {
 	}
 	h := client.Health{Status: "ok", Size: b.progress.Entries, Waiting: b.progress.Entries - b.progress.Published, WaitingAge: int64(b.waited),
 		Roles: s.settings.Roles, Turns: s.turns.roles()}
-	switch published, err := s.store.Published(ctx); {
+	log, err := s.store.Newest(ctx)
+	if err != nil {
+		return client.Health{}, err
+	}
+	switch published, err := log.Published(ctx); {
 	case err == nil:
 		h.PublishedAge = max(0, int64(s.time()-published.Time))
 	case errors.Is(err, fs.ErrNotExist):

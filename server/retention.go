@@ -21,11 +21,12 @@ import (
 // ErasedError is the error for a blob that was erased. It is a kind of [fs.ErrNotExist].
 type ErasedError struct {
 	Digest canon.Digest
-	Entry  int64 // index of the entry that says so
+	Log    string // origin of the log whose entry says so
+	Entry  int64  // its index
 }
 
 func (e *ErasedError) Error() string {
-	return fmt.Sprintf("blob %s: erased by entry %d", e.Digest, e.Entry)
+	return fmt.Sprintf("blob %s: erased by entry %d of %s", e.Digest, e.Entry, e.Log)
 }
 
 // Unwrap makes it one of those that are not there.
@@ -57,13 +58,16 @@ const all = math.MaxInt32
 // errMovedOn says that what an act was judged by is not all of the log any more.
 var errMovedOn = errors.New("the log has moved on meanwhile: try again")
 
-// Acts returns the holds, releases and erasures of the log, in its order.
+// Acts returns the holds, releases and erasures of all logs, in their order. The index of each is its place over all logs:
+// what one log says is to be held or gone is so for those before it as well. A hold that a log begins with because it was
+// in force in the one before is the same hold, and stands here once.
 func (s *Store) Acts(ctx context.Context) ([]ledger.Act, error) {
 	found, err := records(ctx, s.db.Reader(), `kind = 'erasure/v1' AND place >= $1`, all, int64(0))
 	if err != nil {
 		return nil, err
 	}
 	var acts []ledger.Act
+	holds := map[string]canon.Digest{} // bodies of those in force, by name
 	for _, r := range found {
 		body, err := s.Blob(ctx, r.Body)
 		if err != nil {
@@ -73,13 +77,32 @@ func (s *Store) Acts(ctx context.Context) ([]ledger.Act, error) {
 		if err != nil {
 			return nil, fmt.Errorf("damaged database: entry %d: %w", r.Index, err)
 		}
-		acts = append(acts, ledger.Act{Index: r.Index, Time: r.Time, Erasure: e})
+		switch {
+		case e.Act == ledger.ActHold && holds[e.Hold] == r.Body:
+			continue
+		case e.Act == ledger.ActHold:
+			holds[e.Hold] = r.Body
+		case e.Act == ledger.ActRelease:
+			delete(holds, e.Hold)
+		}
+		acts = append(acts, ledger.Act{Index: r.Place, Time: r.Time, Erasure: e})
 	}
 	return acts, nil
 }
 
-// Allowed judges an act as if it were the log's next entry, and returns the index that it would have. One that is not
-// allowed: [*RefusedError]. For an erasure it reads every entry of the log.
+// At returns the log that a place over all logs is in, and the index there.
+func (s *Store) At(ctx context.Context, place int64) (Log, int64, error) {
+	all, err := s.Logs(ctx)
+	for _, l := range all {
+		if place < l.end {
+			return l, place - l.first, err
+		}
+	}
+	return Log{}, 0, err
+}
+
+// Allowed judges an act as if it were the next entry of the open log, and returns the place that it would have. One that is
+// not allowed: [*RefusedError]. For an erasure it reads every entry of the log.
 func (s *Store) Allowed(ctx context.Context, e ledger.Erasure, now canon.Time) (next int64, err error) {
 	if err := e.Validate(); err != nil {
 		return 0, err
@@ -146,7 +169,7 @@ func (s *Store) Due(ctx context.Context, class string, now canon.Time) ([]canon.
 				break
 			}
 			for _, r := range page {
-				if from = r.Index + 1; ledger.ClassOf(r.Kind) == class && r.Time+canon.Time(keep) <= now && !seen[r.Body] {
+				if from = r.Place + 1; ledger.ClassOf(r.Kind) == class && r.Time+canon.Time(keep) <= now && !seen[r.Body] {
 					seen[r.Body] = true
 					if old = append(old, r.Body); len(old) == ledger.MaxErased {
 						break
@@ -180,16 +203,16 @@ func (s *Store) back(ctx context.Context, before int64, visit func(int64, ledger
 			return fmt.Errorf("damaged database: %d entries from %d on, want %d", len(page), from, before-from)
 		}
 		for _, r := range slices.Backward(page) {
-			visit(r.Index, r.Entry)
+			visit(r.Place, r.Entry)
 		}
 		before = from
 	}
 	return nil
 }
 
-// Act makes a hold, a release or an erasure, if it is allowed, and returns the index of its entry. With an erasure go the
-// bodies that it names, and the parts of them that nothing else needs at a later collection. A body that is a part of a
-// blob that stays does not go: [*RefusedError].
+// Act makes a hold, a release or an erasure, if it is allowed, and returns the place of its entry over all logs. With an
+// erasure go the bodies that it names, and the parts of them that nothing else needs at a later collection. A body that is a
+// part of a blob that stays does not go: [*RefusedError].
 func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int64, error) {
 	if _, err := s.AppendHeads(ctx, now); err != nil { // as a server does after it stood still
 		return 0, err
@@ -207,7 +230,7 @@ func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int6
 	if e.Act == ledger.ActErase {
 		run = s.db.Erase
 	}
-	var index int64
+	var place int64
 	err = s.tx(ctx, run, func(tx *Tx) error {
 		// The stream first, as every transaction does that appends, then the places of the log: nobody appends until the
 		// end of this one.
@@ -215,8 +238,8 @@ func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int6
 		if _, _, err := tx.Append(ctx, d); err != nil {
 			return err
 		}
-		if err := tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next WHERE id = 1 RETURNING next`).Scan(&index); err != nil {
-			return fmt.Errorf("take places in the log: %w", err)
+		if place, err = tx.takePlaces(ctx, 0); err != nil {
+			return err
 		}
 		if err := tx.unchanged(ctx, next, e); err != nil {
 			return err
@@ -225,18 +248,18 @@ func (s *Store) Act(ctx context.Context, e ledger.Erasure, now canon.Time) (int6
 			return nil
 		}
 		for _, digest := range e.Digests {
-			if err := tx.erase(ctx, digest, index, now); err != nil {
+			if err := tx.erase(ctx, digest, place, now); err != nil {
 				return fmt.Errorf("erase %s: %w", digest, err)
 			}
 		}
-		return tx.refuseNeeded(ctx, index, e.Digests)
+		return tx.refuseNeeded(ctx, place, e.Digests)
 	})
-	return index, err
+	return place, err
 }
 
 // refuseNeeded refuses an erasure after which a blob that stays could not be read: bundles name the parts that they are
 // put together from, and whoever sends one may have put into it what is a body of its own.
-func (tx *Tx) refuseNeeded(ctx context.Context, index int64, digests []canon.Digest) error {
+func (tx *Tx) refuseNeeded(ctx context.Context, place int64, digests []canon.Digest) error {
 	var refusals []ledger.Refusal
 	for _, digest := range digests {
 		wholes, err := queryDigests(ctx, tx.SQL, `SELECT whole FROM blob_part WHERE part = $1 ORDER BY whole LIMIT 1`, digest[:])
@@ -244,7 +267,7 @@ func (tx *Tx) refuseNeeded(ctx context.Context, index int64, digests []canon.Dig
 			return fmt.Errorf("look for what needs %s: %w", digest, err)
 		}
 		if len(wholes) > 0 {
-			refusals = append(refusals, ledger.Refusal{Index: index, Digest: digest, Why: fmt.Sprintf("the blob %s, which stays, has it as a part", wholes[0])})
+			refusals = append(refusals, ledger.Refusal{Index: place, Digest: digest, Why: fmt.Sprintf("the blob %s, which stays, has it as a part", wholes[0])})
 		}
 	}
 	if len(refusals) > 0 {

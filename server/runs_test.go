@@ -219,7 +219,8 @@ func TestRunFilter(t *testing.T) {
 	}
 }
 
-// TestMigrateEntries: a database of before there were runs has the same rows afterwards as one that always had them.
+// TestMigrateEntries: a database of before there were runs, and several logs, has the same rows afterwards as one that
+// always had them.
 func TestMigrateEntries(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		l := newLab(t, url)
@@ -244,9 +245,7 @@ func TestMigrateEntries(t *testing.T) {
 				t.Errorf("entry %d: %v", r.Index, err)
 			}
 		}
-		if due, want := must1(s.HeadsDue(t.Context()))(t), must1(openStore(t, url).HeadsDue(t.Context()))(t); due != want {
-			t.Errorf("heads are due at %d, want %d", due, want)
-		}
+		checkChain(t, s)
 	})
 }
 
@@ -268,7 +267,14 @@ func copyInto(t *testing.T, from, to, last string) {
 		must(t, err)
 		columns := must1(none.Columns())(t)
 		must(t, none.Close())
-		rows, err := src.Reader().Query(`SELECT ` + strings.Join(columns, ", ") + ` FROM ` + table)
+		query := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + table
+		switch table {
+		case "head":
+			query = `SELECT 1, size, root FROM log`
+		case "heads":
+			query = `SELECT 1, ` + strings.Join(columns[1:], ", ") + ` FROM heads`
+		}
+		rows, err := src.Reader().Query(query)
 		must(t, err)
 		must(t, dst.Tx(t.Context(), func(tx *sql.Tx) error {
 			if _, err := tx.Exec(`DELETE FROM ` + table); err != nil { // what a migration put in

@@ -47,7 +47,7 @@ func TestTenMillion(t *testing.T) {
 		t.Logf("look up by commitment: %.0f/s empty, %.0f with %d entries: %.2f of it", got[0].lookups, got[1].lookups, entries, got[1].lookups/got[0].lookups)
 		publish(t, full, true)
 		for _, k := range kept[:100] {
-			proof, p, err := full.Prove(t.Context(), k.place)
+			proof, p, err := newest(t, full).Prove(t.Context(), k.place)
 			must(t, err)
 			must(t, proof.Verify(k.commitment, p.Tree))
 		}
@@ -189,28 +189,28 @@ func bulkLoad(t *testing.T, url string, entries int64) (kept []loaded) {
 				incomplete[d.Level] = d
 				continue
 			}
-			tiles = append(tiles, []any{int64(d.Level), d.Index, d.Data})
+			tiles = append(tiles, []any{int64(1), int64(d.Level), d.Index, d.Data})
 		}
-		insert("tile", []string{"level", "place", "data"}, tiles)
+		insert("tile", []string{"log", "level", "place", "data"}, tiles)
 	}
 	var tiles, last [][]any
 	for _, at := range ledger.EdgeTiles(entries) {
-		tiles = append(tiles, []any{int64(at.Level), at.Index, incomplete[at.Level].Data})
+		tiles = append(tiles, []any{int64(1), int64(at.Level), at.Index, incomplete[at.Level].Data})
 	}
-	insert("tile", []string{"level", "place", "data"}, tiles)
+	insert("tile", []string{"log", "level", "place", "data"}, tiles)
 	for i := range tails {
 		if tails[i].Next > 0 {
-			last = append(last, []any{fmt.Sprint(ledger.NodeStream("load"), i), tails[i].Next, tails[i].Last[:]})
+			last = append(last, []any{int64(1), fmt.Sprint(ledger.NodeStream("load"), i), tails[i].Next, tails[i].Last[:]})
 		}
 	}
-	insert("stream", []string{"name", "next", "last"}, last)
+	insert("stream", []string{"log", "name", "next", "last"}, last)
 	finish()
 	db, err := sqldb.Open(t.Context(), url)
 	must(t, err)
 	defer db.Close()
 	must(t, db.Tx(t.Context(), func(tx *sql.Tx) error {
 		_, err := tx.Exec(`UPDATE arrival SET next = $1`, entries)
-		_, err2 := tx.Exec(`UPDATE head SET size = $1, root = $2`, entries, edge.Tree().Root.String())
+		_, err2 := tx.Exec(`UPDATE log SET size = $1, root = $2`, entries, edge.Tree().Root.String())
 		return errors.Join(err, err2)
 	}))
 	return kept
@@ -253,7 +253,7 @@ func loader(t *testing.T, url string) (insert func(table string, columns []strin
 		must(t, err)
 	}
 	exec(`SET maintenance_work_mem = '512MB'; SET synchronous_commit = off`)
-	exec(`ALTER TABLE entry DROP CONSTRAINT entry_place, DROP CONSTRAINT entry_stream`)
+	exec(`ALTER TABLE entry DROP CONSTRAINT entry_place`)
 	rows, err := c.Query(ctx, `SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'entry'`)
 	must(t, err)
 	type index struct{ name, text string }
@@ -267,7 +267,7 @@ func loader(t *testing.T, url string) (insert func(table string, columns []strin
 		must(t, err)
 	}
 	return insert, func() {
-		exec(`ALTER TABLE entry ADD CONSTRAINT entry_place PRIMARY KEY (place), ADD CONSTRAINT entry_stream UNIQUE (stream, sequence)`)
+		exec(`ALTER TABLE entry ADD CONSTRAINT entry_place PRIMARY KEY (place)`)
 		for _, i := range indexes {
 			exec(i.text)
 		}

@@ -2,8 +2,8 @@
 // all of it in a transparency log. It decides nothing itself; a file here may load, apply, save and answer.
 //
 // One file for each noun: settings, keys, secrets, nodes, challenges, evidence (the door), appraiser, results, attestation
-// results (ear) and their keys, heads of streams, metrics. Private keys are in package keyring. The store keeps all state in
-// one database, and whatever belongs together commits together:
+// results (ear) and their keys, heads of streams, logs and their closing, metrics. Private keys are in package keyring. The
+// store keeps all state in one database, and whatever belongs together commits together:
 //
 //   - A promise is given only when the evidence, the end of its challenge and its entry are committed.
 //   - A verdict, the appraisal under it, their entries and the state of the submission commit as one, once.
@@ -65,6 +65,7 @@ type Server struct {
 	store    *Store
 	ring     *keyring.Ring        // private keys
 	keys     atomic.Pointer[keys] // of the log, as this process saw them last
+	entered  atomic.Int64         // number of the log that has what this process was given
 	lacking  sync.Map             // ids of keys that this process lacks and has raised an alarm for
 	build    policy.Build
 	memory   *attest.Memory
@@ -208,7 +209,7 @@ func (s *Server) Policy() policy.Named {
 // PolicyFrom says in words whose the policy is: built in, not signed, or signed by a key.
 func (s *Server) PolicyFrom() string { return s.given.policyFrom }
 
-// Source returns the server's log with all blobs: for an operator on this machine, not for callers.
+// Source returns the newest log with all blobs: for an operator on this machine, not for callers. See [Store.Source].
 func (s *Server) Source() ledger.Source { return s.store.Source() }
 
 // Close closes the listener and the database.
@@ -368,7 +369,11 @@ func (s *Server) updateMirror(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = s.mirror.Update(ctx, s.Source(), said)
+	logs, err := s.store.Sources(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.mirror.Update(ctx, said, logs...)
 	return err
 }
 
@@ -377,7 +382,8 @@ func (s *Server) filterRuns(ctx context.Context) error {
 	return s.inTurn(ctx, RolePublish, s.store.FilterRuns)
 }
 
-// publish brings all entries that wait into the tree, and signs it, where that is this process's turn.
+// publish closes the open log if that is due, brings all entries that wait into the tree, and signs it, where that is this
+// process's turn.
 func (s *Server) publish(ctx context.Context) error {
 	if _, ours := s.turns.of(RolePublish); !ours {
 		s.stall.Store(false) // is for the one to tell whose turn it is
@@ -386,20 +392,55 @@ func (s *Server) publish(ctx context.Context) error {
 		if _, err := s.store.AppendHeads(ctx, s.time()); err != nil {
 			return err
 		}
-		for n := integrateBatch; n == integrateBatch; {
-			var err error
-			if n, err = s.store.Integrate(ctx, integrateBatch); err != nil {
-				return err
-			}
-		}
-		signers, err := s.noteSigners(ctx)
-		if err != nil {
+		if err := s.closeIfDue(ctx); err != nil {
 			return err
 		}
-		_, err = s.store.Publish(ctx, signers[0], s.time(), s.witnesses, signers[1:]...)
+		if err := s.integrateAll(ctx); err != nil {
+			return err
+		}
+		err := s.publishLogs(ctx)
 		s.noteStall(err)
 		return err
 	})
+}
+
+// integrateAll brings all entries that wait into the tree.
+func (s *Server) integrateAll(ctx context.Context) error {
+	for {
+		if n, err := s.store.Integrate(ctx, integrateBatch); err != nil || n < integrateBatch {
+			return err
+		}
+	}
+}
+
+// publishLogs publishes each log, the oldest first: nothing of a log is published before the end of the one before it.
+func (s *Server) publishLogs(ctx context.Context) error {
+	logs, err := s.store.Logs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		if log.Closed {
+			whole, err := log.isPublished(ctx)
+			if err != nil {
+				return err
+			}
+			if whole {
+				continue
+			}
+		}
+		signers, err := s.noteSigners(ctx, log)
+		if err != nil {
+			return err
+		}
+		if _, err := log.Publish(ctx, signers[0], s.time(), s.witnesses, signers[1:]...); err != nil {
+			return err
+		}
+		if log.Closed {
+			s.store.testingOnlyStep("last checkpoint")
+		}
+	}
+	return nil
 }
 
 // alarm tells of a fault of ours that somebody has to look at.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"time"
 
@@ -16,15 +15,8 @@ func (s *Server) openWitnesses() (err error) {
 	if s.given.witnesses == nil {
 		return nil
 	}
-	var operator []ed25519.PublicKey
-	for _, k := range s.keys.Load().history.Keys() {
-		if public, err := k.Public(); err == nil {
-			if ed, ok := public.(ed25519.PublicKey); ok {
-				operator = append(operator, ed)
-			}
-		}
-	}
-	s.witnesses, err = NewWitnesses(*s.given.witnesses, s.keys.Load().history.LogVKeys(), s.now, operator...)
+	history := s.keys.Load().history
+	s.witnesses, err = NewWitnesses(*s.given.witnesses, history.LogVKeys(history.Current().Origin), s.now, s.operatorKeys()...)
 	return err
 }
 
@@ -114,7 +106,7 @@ func (s *Server) mayStand(ctx context.Context, verdict canon.Digest) error {
 		return err
 	}
 	switch {
-	case len(found) == 0 || found[0].Index >= b.progress.Published:
+	case len(found) == 0 || found[0].Place >= b.progress.Published:
 		p := refuse(codeNotPublished, "no checkpoint that a quorum of witnesses cosigned holds the verdict yet")
 		p.retry = s.settings.Interval
 		return p

@@ -49,10 +49,10 @@ func putActivation(ctx context.Context, tx *sql.Tx, node string, ak []byte, ek c
 	return nil
 }
 
-// insertChallenge stores a challenge that was issued. body names its document.
-func insertChallenge(ctx context.Context, tx *sql.Tx, c attest.Challenge, body canon.Digest) error {
+// insertChallenge stores a challenge that was issued in a log. body names its document.
+func insertChallenge(ctx context.Context, tx *sql.Tx, log int64, c attest.Challenge, body canon.Digest) error {
 	n := c.Digest()
-	_, err := tx.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires) VALUES ($1, $2, $3, $4)`, n[:], c.Node, body[:], int64(c.Expires))
+	_, err := tx.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires, log) VALUES ($1, $2, $3, $4, $5)`, n[:], c.Node, body[:], int64(c.Expires), log)
 	if err != nil {
 		return fmt.Errorf("store a challenge: %w", err)
 	}

@@ -35,12 +35,15 @@ const maxRowsPerInsert = 16
 //
 //  1. [Store.Tx] with [Tx.Append]: the entry has its place in its stream and in the log. It may be promised.
 //  2. [Store.Integrate]: the tree holds it.
-//  3. [Store.Publish]: a signed checkpoint covers it.
+//  3. [Log.Publish]: a signed checkpoint covers it.
+//
+// It holds a chain of logs, of which the newest takes entries; see [Log].
 type Store struct {
 	db     *sqldb.DB
 	holder func() (string, error) // names this start of this process in leases
 	had    sync.Map               // roles that it took since it was opened
 
+	origins  sync.Map // of its logs, by number
 	codec    codec
 	folder   *pack.Folder // that blobs are written to; nil: they are written into the database
 	randomMu sync.Mutex
@@ -105,6 +108,7 @@ type Tx struct {
 	SQL *sql.Tx
 
 	store   *Store
+	log     int64 // number of the log that it appends to; 0: it has not asked yet
 	blobs   map[canon.Digest]putBlob
 	edges   []edge
 	tails   map[string]ledger.Tail // of the streams that this transaction holds
@@ -124,18 +128,61 @@ type pending struct {
 }
 
 // Tx runs f in one transaction and commits, or rolls back if f returns an error. f may run several times, see
-// [sqldb.DB.Tx]. Under the lease of a context (see [Under]) it commits only if the lease still stands.
+// [sqldb.DB.Tx]; it does so where the log that it appends to was closed meanwhile, and then appends to the next one. Under
+// the lease of a context (see [Under]) it commits only if the lease still stands.
 func (s *Store) Tx(ctx context.Context, f func(*Tx) error) error { return s.tx(ctx, s.sqlTx, f) }
 
 // tx runs f in a transaction of a kind that the database has.
 func (s *Store) tx(ctx context.Context, run func(context.Context, func(*sql.Tx) error) error, f func(*Tx) error) error {
-	return run(ctx, func(sqlTx *sql.Tx) error {
-		tx := &Tx{SQL: sqlTx, store: s, blobs: map[canon.Digest]putBlob{}, tails: map[string]ledger.Tail{}}
-		if err := f(tx); err != nil {
+	for {
+		err := run(ctx, func(sqlTx *sql.Tx) error {
+			tx := &Tx{SQL: sqlTx, store: s}
+			tx.reset()
+			if err := f(tx); err != nil {
+				return err
+			}
+			return tx.flush(ctx)
+		})
+		if !errors.Is(err, errLogClosed) {
 			return err
 		}
-		return tx.flush(ctx)
-	})
+	}
+}
+
+// reset lets go of all that was collected.
+func (tx *Tx) reset() {
+	tx.blobs, tx.edges, tx.tails, tx.entries = map[canon.Digest]putBlob{}, nil, map[string]ledger.Tail{}, nil
+}
+
+// errLogClosed means that the log to which a transaction appends was closed before it had its places: it runs again.
+var errLogClosed = errors.New("the log was closed meanwhile")
+
+// openLog returns the number of the log that this transaction appends to. If that one is closed before the transaction has
+// its places, all of it runs again.
+func (tx *Tx) openLog(ctx context.Context) (int64, error) {
+	if tx.log == 0 {
+		if err := tx.SQL.QueryRowContext(ctx, `SELECT log FROM arrival WHERE id = 1`).Scan(&tx.log); err != nil {
+			return 0, fmt.Errorf("look up the open log: %w", err)
+		}
+	}
+	return tx.log, nil
+}
+
+// takePlaces takes the next n places in the log and returns the place behind them. From here to the commit, transactions of
+// all processes queue; whatever has a place before is committed.
+func (tx *Tx) takePlaces(ctx context.Context, n int) (end int64, err error) {
+	log, err := tx.openLog(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next + $1 WHERE id = 1 AND log = $2 RETURNING next`, n, log).Scan(&end)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, errLogClosed
+	}
+	if err != nil {
+		return 0, fmt.Errorf("take places in the log: %w", err)
+	}
+	return end, nil
 }
 
 // Draft is what the caller says of an entry. The rest is the log's to say.
@@ -198,16 +245,21 @@ func (tx *Tx) hold(ctx context.Context, stream string) (ledger.Tail, error) {
 	if held {
 		return tail, nil
 	}
-	err := tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(name, next, last) VALUES ($1, 0, $2)
-		ON CONFLICT (name) DO UPDATE SET next = stream.next RETURNING next, last`, stream, tail.Last[:]).Scan(&tail.Next, &tail.Last)
+	log, err := tx.openLog(ctx)
+	if err != nil {
+		return tail, err
+	}
+	err = tx.SQL.QueryRowContext(ctx, `INSERT INTO stream(log, name, next, last) VALUES ($1, $2, 0, $3)
+		ON CONFLICT (log, name) DO UPDATE SET next = stream.next RETURNING next, last`, log, stream, tail.Last[:]).Scan(&tail.Next, &tail.Last)
 	if err != nil {
 		return tail, fmt.Errorf("append to stream %s: %w", stream, err)
 	}
+	tx.tails[stream] = tail
 	return tail, nil
 }
 
-// holdServer takes the row of the server's own stream, which is there since the first entry, until the transaction ends: of
-// several processes that change what it stands for, one after another does.
+// holdServer takes the rows of the server's own stream, which are there since the first entry of each log, until the
+// transaction ends: of several processes that change what it stands for, one after another does.
 func holdServer(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE stream SET next = next WHERE name = $1`, ledger.StreamServer); err != nil {
 		return fmt.Errorf("hold the server's stream: %w", err)
@@ -215,28 +267,35 @@ func holdServer(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// flush writes what the transaction collected. Rows go in an order that all transactions share, to keep deadlocks rare,
-// and the places in the log come last: from there to the commit, transactions of all processes queue.
+// flush writes what the transaction collected, and lets go of it. Rows go in an order that all transactions share, to keep
+// deadlocks rare, and the places in the log come last: from there to the commit, transactions of all processes queue.
 func (tx *Tx) flush(ctx context.Context) error {
 	if err := tx.flushBlobs(ctx); err != nil {
 		return fmt.Errorf("store blobs: %w", err)
 	}
+	if len(tx.entries) > 0 {
+		if err := tx.flushEntries(ctx); err != nil {
+			return err
+		}
+	}
+	tx.reset()
+	return nil
+}
+
+func (tx *Tx) flushEntries(ctx context.Context) error {
 	for name, tail := range tx.tails {
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = $1, last = $2 WHERE name = $3`, tail.Next, tail.Last[:], name); err != nil {
+		if _, err := tx.SQL.ExecContext(ctx, `UPDATE stream SET next = $1, last = $2 WHERE log = $3 AND name = $4`, tail.Next, tail.Last[:], tx.log, name); err != nil {
 			return fmt.Errorf("extend stream %s: %w", name, err)
 		}
 	}
-	if len(tx.entries) == 0 {
-		return nil
+	n := len(tx.entries)
+	end, err := tx.takePlaces(ctx, n)
+	if err != nil {
+		return err
 	}
-	var end int64
-	n := int64(len(tx.entries))
-	if err := tx.SQL.QueryRowContext(ctx, `UPDATE arrival SET next = next + $1 WHERE id = 1 RETURNING next`, n).Scan(&end); err != nil {
-		return fmt.Errorf("take places in the log: %w", err)
-	}
-	err := insertRows(ctx, tx.SQL, `INSERT INTO entry(place, commitment, opening, kind, stream, sequence, body)`, ``, 7, len(tx.entries), func(i int, args []any) []any {
+	err = insertRows(ctx, tx.SQL, `INSERT INTO entry(place, commitment, opening, kind, log, stream, sequence, body)`, ``, 8, n, func(i int, args []any) []any {
 		p := &tx.entries[i]
-		return append(args, end-n+int64(i), p.commitment[:], p.opening, p.entry.Kind, p.entry.Stream, p.entry.Sequence, p.entry.Body[:])
+		return append(args, end-int64(n-i), p.commitment[:], p.opening, p.entry.Kind, tx.log, p.entry.Stream, p.entry.Sequence, p.entry.Body[:])
 	})
 	if err != nil {
 		return fmt.Errorf("store entries: %w", err)

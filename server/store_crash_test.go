@@ -39,13 +39,17 @@ func crashChild() int {
 	if err != nil {
 		return fail(err)
 	}
+	log, err := s.Newest(ctx)
+	if err != nil {
+		return fail(err)
+	}
 	mirror := func() error { return nil }
 	if dir := os.Getenv(crashMirror); dir != "" {
 		m, err := server.OpenMirror(dir)
 		if err != nil {
 			return fail(err)
 		}
-		mirror = func() error { _, err := m.Update(ctx, s.Source(), nil); return err }
+		mirror = func() error { _, err := m.Update(ctx, nil, s.Source()); return err }
 	}
 	for i := 0; ; i++ {
 		var acknowledged []canon.Digest
@@ -70,7 +74,7 @@ func crashChild() int {
 		if _, err := s.Integrate(ctx, 40); err != nil {
 			return fail(err)
 		}
-		if _, err := s.Publish(ctx, signer, start, nil); err != nil {
+		if _, err := log.Publish(ctx, signer, start, nil); err != nil {
 			return fail(err)
 		}
 		if err := mirror(); err != nil {
@@ -105,7 +109,7 @@ func killed(t *testing.T, url string) {
 		}
 	}
 	signer, _ := logKey(t)
-	if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
+	if _, err := newest(t, s).Publish(t.Context(), signer, start, nil); err != nil {
 		t.Fatal(err)
 	}
 	inLog := checkLog(t, s)

@@ -13,38 +13,19 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// Integrate appends up to max entries that wait, in the order of their places, to the tree: one transaction writes the
-// tiles and moves the head. It returns how many there were; of several processes that integrate at once, one works and
-// the others then find less.
+// Integrate appends up to max entries that wait, in the order of their places, to the tree of the open log: one
+// transaction writes the tiles and moves the head. It returns how many there were; of several processes that integrate at
+// once, one works and the others then find less. In a log that is closed, none waits.
 func (s *Store) Integrate(ctx context.Context, max int) (int, error) {
 	var n int
 	err := s.sqlTx(ctx, func(tx *sql.Tx) error {
-		n = 0
-		head, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate()))
-		if err != nil {
+		var log int64
+		if err := tx.QueryRowContext(ctx, `SELECT log FROM arrival WHERE id = 1`).Scan(&log); err != nil {
 			return err
 		}
-		commitments, err := waiting(ctx, tx, head.Size, max)
-		if err != nil || len(commitments) == 0 {
-			return err
-		}
-		edge, err := readEdge(ctx, tx, head)
-		if err != nil {
-			return err
-		}
-		edge, dirty := ledger.Append(edge, commitments)
-		err = insertRows(ctx, tx, `INSERT INTO tile(level, place, data)`, ` ON CONFLICT (level, place) DO UPDATE SET data = excluded.data`, 3, len(dirty), func(i int, args []any) []any {
-			return append(args, dirty[i].Level, dirty[i].Index, dirty[i].Data)
-		})
-		if err != nil {
-			return fmt.Errorf("store tiles: %w", err)
-		}
-		tree := edge.Tree()
-		if _, err := tx.ExecContext(ctx, `UPDATE head SET size = $1, root = $2 WHERE id = 1`, tree.Size, tree.Root.String()); err != nil {
-			return fmt.Errorf("move the head: %w", err)
-		}
-		n = len(commitments)
-		return nil
+		var err error
+		n, _, err = s.integrate(ctx, tx, log, max)
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("integrate: %w", err)
@@ -52,22 +33,63 @@ func (s *Store) Integrate(ctx context.Context, max int) (int, error) {
 	return n, nil
 }
 
-func readHead(row *sql.Row) (ledger.Tree, error) {
-	var t ledger.Tree
-	var root string
-	err := row.Scan(&t.Size, &root)
-	if err == nil {
-		t.Root, err = canon.ParseDigest(root)
-	}
+// integrate appends waiting entries to the tree of a log and returns how many there were, and the tree.
+func (s *Store) integrate(ctx context.Context, tx *sql.Tx, log int64, max int) (int, ledger.Tree, error) {
+	head, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root, first FROM log WHERE number = $1`+s.db.ForUpdate(), log))
 	if err != nil {
-		return ledger.Tree{}, fmt.Errorf("read the head: %w", err)
+		return 0, ledger.Tree{}, err
 	}
-	return t, nil
+	commitments, err := waiting(ctx, tx, log, head.first+head.Size, max)
+	if err != nil || len(commitments) == 0 {
+		return 0, head.Tree, err
+	}
+	edge, err := readEdge(ctx, tx, log, head.Tree)
+	if err != nil {
+		return 0, ledger.Tree{}, err
+	}
+	edge, dirty := ledger.Append(edge, commitments)
+	if err := storeTiles(ctx, tx, log, dirty); err != nil {
+		return 0, ledger.Tree{}, err
+	}
+	tree := edge.Tree()
+	if _, err := tx.ExecContext(ctx, `UPDATE log SET size = $1, root = $2 WHERE number = $3`, tree.Size, tree.Root.String(), log); err != nil {
+		return 0, ledger.Tree{}, fmt.Errorf("move the head: %w", err)
+	}
+	return len(commitments), tree, nil
 }
 
-// waiting returns the commitments of the entries from a place on.
-func waiting(ctx context.Context, tx *sql.Tx, from int64, max int) ([]canon.Digest, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT place, commitment FROM entry WHERE place >= $1 ORDER BY place LIMIT $2`, from, max)
+func storeTiles(ctx context.Context, tx *sql.Tx, log int64, dirty []ledger.TileData) error {
+	err := insertRows(ctx, tx, `INSERT INTO tile(log, level, place, data)`, ` ON CONFLICT (log, level, place) DO UPDATE SET data = excluded.data`, 4, len(dirty), func(i int, args []any) []any {
+		return append(args, log, dirty[i].Level, dirty[i].Index, dirty[i].Data)
+	})
+	if err != nil {
+		return fmt.Errorf("store tiles: %w", err)
+	}
+	return nil
+}
+
+// head is the tree that the tiles of a log hold.
+type head struct {
+	ledger.Tree
+	first int64 // place of the log's first entry
+}
+
+func readHead(row *sql.Row) (head, error) {
+	var h head
+	var root string
+	err := row.Scan(&h.Size, &root, &h.first)
+	if err == nil {
+		h.Root, err = canon.ParseDigest(root)
+	}
+	if err != nil {
+		return head{}, fmt.Errorf("read the head: %w", err)
+	}
+	return h, nil
+}
+
+// waiting returns the commitments of the entries of a log from a place on.
+func waiting(ctx context.Context, tx *sql.Tx, log, from int64, max int) ([]canon.Digest, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT place, commitment FROM entry WHERE place >= $1 AND log = $2 ORDER BY place LIMIT $3`, from, log, max)
 	if err != nil {
 		return nil, fmt.Errorf("read waiting entries: %w", err)
 	}
@@ -88,11 +110,11 @@ func waiting(ctx context.Context, tx *sql.Tx, from int64, max int) ([]canon.Dige
 }
 
 // readEdge reads the incomplete tiles and checks them against the head, so that a damaged tile never enters a new root.
-func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, error) {
+func readEdge(ctx context.Context, tx *sql.Tx, log int64, head ledger.Tree) (ledger.Edge, error) {
 	var tiles [][]byte
 	for _, t := range ledger.EdgeTiles(head.Size) {
 		var data []byte
-		if err := tx.QueryRowContext(ctx, `SELECT data FROM tile WHERE level = $1 AND place = $2`, t.Level, t.Index).Scan(&data); err != nil {
+		if err := tx.QueryRowContext(ctx, `SELECT data FROM tile WHERE log = $1 AND level = $2 AND place = $3`, log, t.Level, t.Index).Scan(&data); err != nil {
 			return ledger.Edge{}, fmt.Errorf("read %s: %w", t.Path(), err)
 		}
 		tiles = append(tiles, data)
@@ -107,20 +129,22 @@ func readEdge(ctx context.Context, tx *sql.Tx, head ledger.Tree) (ledger.Edge, e
 	return edge, nil
 }
 
-// Publish signs the tree as it is, has it cosigned, and stores the checkpoint; without a quorum of witnesses it stores
+// Publish signs the tree of a log as it is, has it cosigned, and stores the checkpoint; without a quorum of witnesses it stores
 // nothing (nil witnesses: none are asked for). It reports whether there was something new: a tree that grew, a checkpoint
 // that was published before there were witnesses, or one that is CheckpointLife old: challenges name the newest, and
 // auditors count a machine's time from when it was cosigned. A checkpoint that another process stored meanwhile wins if it
 // is larger, and a key never signs a tree that does not continue the last one published. While one key takes over from
 // another, the other signs beside it. Signing and asking happen outside the transaction: who dies between the two has
 // published nothing, and asks again.
-func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses, beside ...note.Signer) (bool, error) {
+func (l Log) Publish(ctx context.Context, key note.Signer, now canon.Time, witnesses *Witnesses, beside ...note.Signer) (bool, error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("publish: %w", err) }
-	last, noneYet := s.Published(ctx) // before the tree: what others publish meanwhile must not be newer than the tree
+	s := l.store
+	last, noneYet := l.Published(ctx) // before the tree: what others publish meanwhile must not be newer than the tree
 	if noneYet != nil && !errors.Is(noneYet, fs.ErrNotExist) {
 		return fail(noneYet)
 	}
-	tree, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`))
+	head, err := readHead(s.db.Reader().QueryRowContext(ctx, `SELECT size, root, first FROM log WHERE number = $1`, l.Number))
+	tree := head.Tree
 	switch {
 	case err != nil:
 		return fail(err)
@@ -131,7 +155,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 	case tree.Size == last.Size && (witnesses == nil || now < last.Time+seconds(CheckpointLife) && witnesses.Has(last.Note)):
 		return false, nil
 	default:
-		proof, err := ledger.ProveConsistency(ctx, s.Source(), last.Size, tree.Size)
+		proof, err := ledger.ProveConsistency(ctx, l.Source(), last.Size, tree.Size)
 		if err == nil {
 			err = proof.Verify(last.Tree, tree)
 		}
@@ -145,28 +169,28 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 		return fail(err)
 	}
 	if witnesses != nil {
-		if signed, err = witnesses.Cosign(ctx, s.Source(), c, signed); err != nil {
+		if signed, err = witnesses.Cosign(ctx, l.Source(), c, signed); err != nil {
 			return fail(err)
 		}
 	}
-	query := `INSERT INTO checkpoint(size, note, time) VALUES ($1, $2, $3) ON CONFLICT (size) DO UPDATE SET note = excluded.note, time = excluded.time`
+	query := `INSERT INTO checkpoint(size, note, time, log) VALUES ($1, $2, $3, $4) ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, time = excluded.time`
 	if witnesses != nil && tree.Size == last.Size && witnesses.Has(last.Note) { // the first note stays: it says by when the tree stood
-		query = `UPDATE checkpoint SET renewed = $2, renewed_time = $3 WHERE size = $1`
+		query = `UPDATE checkpoint SET renewed = $2, renewed_time = $3 WHERE log = $4 AND size = $1`
 	}
 	stored := false
 	err = s.sqlTx(ctx, func(tx *sql.Tx) error {
 		stored = false
-		if _, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root FROM head WHERE id = 1`+s.db.ForUpdate())); err != nil {
+		if _, err := readHead(tx.QueryRowContext(ctx, `SELECT size, root, first FROM log WHERE number = $1`+s.db.ForUpdate(), l.Number)); err != nil {
 			return err
 		}
 		var newest int64
-		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(size), 0) FROM checkpoint`).Scan(&newest); err != nil {
+		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(size), 0) FROM checkpoint WHERE log = $1`, l.Number).Scan(&newest); err != nil {
 			return fmt.Errorf("read the newest checkpoint: %w", err)
 		}
 		if newest > tree.Size || newest == tree.Size && newest != last.Size {
 			return nil
 		}
-		if _, err := tx.ExecContext(ctx, query, tree.Size, string(signed), int64(now)); err != nil {
+		if _, err := tx.ExecContext(ctx, query, tree.Size, string(signed), int64(now), l.Number); err != nil {
 			return fmt.Errorf("store the checkpoint: %w", err)
 		}
 		stored = true
@@ -178,7 +202,7 @@ func (s *Store) Publish(ctx context.Context, key note.Signer, now canon.Time, wi
 	return stored, nil
 }
 
-// Published is the newest checkpoint of a store.
+// Published is the newest checkpoint of a log.
 type Published struct {
 	ledger.Tree
 	Note []byte
@@ -187,10 +211,11 @@ type Published struct {
 
 // Published returns the newest checkpoint. Before the first: [fs.ErrNotExist]. Its signature is not checked: the store
 // made it.
-func (s *Store) Published(ctx context.Context) (Published, error) {
+func (l Log) Published(ctx context.Context) (Published, error) {
 	var text string
 	var at int64
-	err := s.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(renewed, note), COALESCE(renewed_time, time) FROM checkpoint ORDER BY size DESC LIMIT 1`).Scan(&text, &at)
+	err := l.store.db.Reader().QueryRowContext(ctx, `SELECT COALESCE(renewed, note), COALESCE(renewed_time, time) FROM checkpoint
+		WHERE log = $1 ORDER BY size DESC LIMIT 1`, l.Number).Scan(&text, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Published{}, fmt.Errorf("no checkpoint yet: %w", fs.ErrNotExist)
 	}
@@ -204,18 +229,20 @@ func (s *Store) Published(ctx context.Context) (Published, error) {
 	return Published{c.Tree, []byte(text), canon.Time(at)}, nil
 }
 
-// Progress says how far the log is with what it was given.
+// Progress says how far the logs of a store are with what they were given: all of them together. One is in the tree, and
+// published, behind the other.
 type Progress struct {
 	Entries    int64 // given a place
-	Integrated int64 // in the tree
+	Integrated int64 // in a tree
 	Published  int64 // covered by a checkpoint
 }
 
-// Progress returns the log's three sizes, read in one instant.
+// Progress returns the three sizes, read in one instant.
 func (s *Store) Progress(ctx context.Context) (Progress, error) {
 	var p Progress
-	err := s.db.Reader().QueryRowContext(ctx, `SELECT arrival.next, head.size, (SELECT COALESCE(MAX(size), 0) FROM checkpoint)
-		FROM arrival, head`).Scan(&p.Entries, &p.Integrated, &p.Published)
+	err := s.db.Reader().QueryRowContext(ctx, `SELECT next, (SELECT CAST(SUM(size) AS BIGINT) FROM log),
+		(SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM (SELECT MAX(size) AS size FROM checkpoint GROUP BY log) AS newest)
+		FROM arrival WHERE id = 1`).Scan(&p.Entries, &p.Integrated, &p.Published)
 	if err != nil {
 		return Progress{}, fmt.Errorf("read the log's progress: %w", err)
 	}

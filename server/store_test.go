@@ -107,10 +107,10 @@ func integrate(t testing.TB, s *server.Store, max, want int) {
 func publish(t testing.TB, s *server.Store, want bool) server.Published {
 	t.Helper()
 	signer, _ := logKey(t)
-	if done, err := s.Publish(t.Context(), signer, start, nil); err != nil || done != want {
+	if done, err := newest(t, s).Publish(t.Context(), signer, start, nil); err != nil || done != want {
 		t.Fatalf("published %v, want %v (%v)", done, want, err)
 	}
-	p, err := s.Published(t.Context())
+	p, err := newest(t, s).Published(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestEmptyStore(t *testing.T) {
 		s := openStore(t, url)
 		integrate(t, s, 10, 0)
 		signer, _ := logKey(t)
-		if done, err := s.Publish(t.Context(), signer, start, nil); done || err != nil {
+		if done, err := newest(t, s).Publish(t.Context(), signer, start, nil); done || err != nil {
 			t.Errorf("published an empty tree (%v)", err)
 		}
 		if _, err := s.Source().Checkpoint(t.Context()); !errors.Is(err, fs.ErrNotExist) {
@@ -152,13 +152,13 @@ func TestThreeSteps(t *testing.T) {
 		if same, err := s.EntriesOf(ctx, record.Body, 10); err != nil || len(same) != 1 || same[0].Index != 299 {
 			t.Errorf("entries of the body: %+v (%v)", same, err)
 		}
-		if _, _, err := s.Prove(ctx, 0); !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := newest(t, s).Prove(ctx, 0); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("proof before a checkpoint: %v", err)
 		}
 		integrate(t, s, 200, 200)
 		first := publish(t, s, true)
 		publish(t, s, false)
-		if _, _, err := s.Prove(ctx, 200); !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := newest(t, s).Prove(ctx, 200); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("proof of an entry behind the checkpoint: %v", err)
 		}
 		integrate(t, s, 200, 100)
@@ -168,7 +168,7 @@ func TestThreeSteps(t *testing.T) {
 			t.Errorf("at the end: %+v (%v)", p, err)
 		}
 		for i, c := range commitments {
-			proof, p, err := s.Prove(ctx, int64(i))
+			proof, p, err := newest(t, s).Prove(ctx, int64(i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -366,7 +366,7 @@ func TestManyWriters(t *testing.T) {
 					if _, err := s.Integrate(t.Context(), 30); err != nil {
 						t.Error(err)
 					}
-					if _, err := s.Publish(t.Context(), signer, start, nil); err != nil {
+					if _, err := newest(t, s).Publish(t.Context(), signer, start, nil); err != nil {
 						t.Error(err)
 					}
 				}
@@ -382,7 +382,7 @@ func TestManyWriters(t *testing.T) {
 				break
 			}
 		}
-		if _, err := stores[1].Publish(t.Context(), signer, start, nil); err != nil {
+		if _, err := newest(t, stores[1]).Publish(t.Context(), signer, start, nil); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(checkLog(t, stores[1])); n != writers*rounds*each {
@@ -414,7 +414,7 @@ func TestDamagedTile(t *testing.T) {
 			if _, err := db.Exec(`UPDATE tile SET data = $1 WHERE level = $2`, data, level); err != nil {
 				t.Fatal(err)
 			}
-			p, err := s.Published(t.Context())
+			p, err := newest(t, s).Published(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -472,4 +472,12 @@ func BenchmarkLog(b *testing.B) {
 		}
 		b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "leaves/s")
 	})
+}
+
+// newest is the log of a store that takes entries.
+func newest(t testing.TB, s *server.Store) server.Log {
+	t.Helper()
+	l, err := s.Newest(t.Context())
+	must(t, err)
+	return l
 }

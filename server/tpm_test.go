@@ -269,7 +269,7 @@ func TestAgentOnBareMetal(t *testing.T) {
 	store := agent.OpenStore(t.TempDir())
 	must(t, store.Prepare())
 	a, err := agent.New(agent.Config{
-		Node: joined, Store: store, Server: member, Log: member.Mirror(), Devices: []agent.Device{dev}, Executable: worldAgent,
+		Node: joined, Store: store, Server: member, Devices: []agent.Device{dev}, Executable: worldAgent,
 		BootID: func() (string, error) { return "boot-1", nil }, Random: rand.Reader, Now: time.Now, Logger: quiet(),
 		After: func(d time.Duration) <-chan time.Time { return time.After(min(d, 20*time.Millisecond)) },
 	})

@@ -284,7 +284,11 @@ func (s *Server) cosigners(ctx context.Context) (int64, bool, error) {
 	if s.witnesses == nil {
 		return 0, false, nil
 	}
-	p, err := s.store.Published(ctx)
+	log, err := s.store.Newest(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	p, err := log.Published(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}

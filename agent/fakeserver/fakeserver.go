@@ -43,6 +43,7 @@ type Server struct {
 	Bundles []attest.Bundle                   // all that was taken, in order
 	Lose    bool                              // evidence that is promised does not enter the log
 	Heads   func(map[string]ledger.Tail)      // if set, changes the streams that heads entries commit to
+	Show    map[string]string                 // what is shown at a path in place of a file of a log
 
 	Activations []client.ActivationRequest // all that were answered rightly, in order: see [Open]
 
@@ -60,6 +61,17 @@ type Server struct {
 	offered   *offer                            // open activation, or nil
 	submitted map[canon.Digest]*submission
 	heads     *heads // the newest heads entry, or nil
+	origin    string // of the log
+	closed    []*ended
+}
+
+// ended is a log that was closed.
+type ended struct {
+	origin string
+	note   string // final
+	size   int64
+	tiles  map[string][]byte
+	heads  *heads // of the closing entry
 }
 
 // heads is a heads entry with the tree that it commits to.
@@ -67,6 +79,7 @@ type heads struct {
 	entry client.LogEntry
 	made  time.Time
 	tree  *ledger.HeadsTree
+	doc   ledger.Heads
 }
 
 type offer struct {
@@ -93,10 +106,10 @@ const Node = "node-1"
 
 // Start runs a server until the test ends.
 func Start(t testing.TB, now func() time.Time) *Server {
-	s := &Server{Outcome: client.Accept, Life: 5 * time.Minute, now: now,
+	s := &Server{Outcome: client.Accept, Life: 5 * time.Minute, now: now, origin: "assay.test/log",
 		keys: map[string]ed25519.PrivateKey{}, tiles: map[string][]byte{},
 		tails: map[string]ledger.Tail{}, asked: map[canon.Digest]attest.Challenge{}, submitted: map[canon.Digest]*submission{}}
-	first := ledger.Keyset{Type: ledger.KeysetType, Origin: logName, Made: canon.At(now())}
+	first := ledger.Keyset{Type: ledger.KeysetType, Origin: s.origin, Made: canon.At(now())}
 	var signers []ledger.Signer
 	for _, use := range []string{ledger.UseLog, ledger.UseResult, ledger.UsePromise} {
 		s.keys[use] = s.newKey(use)
@@ -118,15 +131,8 @@ func Start(t testing.TB, now func() time.Time) *Server {
 	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, http.StatusOK, &client.Health{Status: "ok", Size: s.edge.Tree().Size})
 	})
-	mux.HandleFunc("GET /log/checkpoint", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, s.checkpoint()) })
-	mux.HandleFunc("GET /log/tile/", func(w http.ResponseWriter, r *http.Request) {
-		data, ok := s.tiles[strings.TrimPrefix(r.URL.Path, "/log/")]
-		if !ok {
-			refuse(w, &client.Problem{Status: http.StatusNotFound})
-			return
-		}
-		w.Write(data)
-	})
+	mux.HandleFunc("GET /v1/logs", s.logs)
+	mux.HandleFunc("GET /log/", s.file)
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -154,8 +160,6 @@ func (s *Server) Change(set func()) {
 	set()
 }
 
-const logName = "assay.test/log"
-
 // newKey returns a key that the server did not have.
 func (s *Server) newKey(use string) ed25519.PrivateKey {
 	seed := canon.Hash("fake server", []byte(s.Seed), []byte(use), []byte(strconv.Itoa(len(s.keysets))))
@@ -180,7 +184,7 @@ func (s *Server) addKeyset(k ledger.Keyset, signers ...ledger.Signer) {
 func (s *Server) signLogBy(keys ...ed25519.PrivateKey) {
 	s.signers = nil
 	for _, k := range keys {
-		signer, err := ledger.LogSigner(logName, k)
+		signer, err := ledger.LogSigner(s.origin, k)
 		must(err)
 		s.signers = append(s.signers, signer)
 	}
@@ -209,6 +213,71 @@ func (s *Server) Fork() {
 	s.edge, s.tails = ledger.Edge{}, map[string]ledger.Tail{}
 	for i := range size {
 		s.append(ledger.KindPolicy, ledger.StreamServer, canon.Sum(fmt.Appendf(nil, "another past %d", i)))
+	}
+}
+
+// Close closes the log, and goes on in another.
+func (s *Server) Close(next string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addHeads(next)
+	final := s.edge.Tree()
+	s.closed = append(s.closed, &ended{s.origin, s.checkpoint(), final.Size, s.tiles, s.heads})
+	s.edge, s.tiles, s.tails, s.heads = ledger.Edge{}, map[string][]byte{}, map[string]ledger.Tail{}, nil
+	clear(s.asked)
+	history, err := ledger.ReadKeys(s.keysets)
+	must(err)
+	k, err := history.Current().NextLog(canon.At(s.now()), next, final)
+	must(err)
+	s.origin = next
+	s.addKeyset(k, key{s.keys[ledger.UseLog]})
+	s.signLogBy(s.keys[ledger.UseLog])
+}
+
+func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
+	var l client.LogList
+	for i, c := range s.closed {
+		l.Logs = append(l.Logs, client.LogInfo{Origin: c.origin, Path: pathOf(i), Size: c.size, Closed: true, Next: s.origin})
+		if i > 0 {
+			l.Logs[i-1].Next = c.origin
+		}
+	}
+	l.Logs = append(l.Logs, client.LogInfo{Origin: s.origin, Path: pathOf(len(s.closed)), Size: s.edge.Tree().Size})
+	s.answer(w, http.StatusOK, &l)
+}
+
+func pathOf(number int) string {
+	if number == 0 {
+		return "/log/"
+	}
+	return fmt.Sprintf("/log/%d/", number+1)
+}
+
+// file shows the files of all logs.
+func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+	if text, ok := s.Show[r.URL.Path]; ok {
+		io.WriteString(w, text)
+		return
+	}
+	show := func(path, note string, tiles map[string][]byte) bool {
+		name, ok := strings.CutPrefix(r.URL.Path, path)
+		if data, there := tiles[name]; ok && there {
+			w.Write(data)
+			return true
+		}
+		if ok && name == "checkpoint" {
+			io.WriteString(w, note)
+			return true
+		}
+		return false
+	}
+	for i, c := range s.closed {
+		if show(pathOf(i), c.note, c.tiles) {
+			return
+		}
+	}
+	if !show(pathOf(len(s.closed)), s.checkpoint(), s.tiles) {
+		refuse(w, &client.Problem{Status: http.StatusNotFound})
 	}
 }
 
@@ -243,7 +312,7 @@ func (s *Server) draw() [32]byte {
 }
 
 func (s *Server) checkpoint() string {
-	c := ledger.Checkpoint{Origin: logName, Tree: s.edge.Tree()}
+	c := ledger.Checkpoint{Origin: s.origin, Tree: s.edge.Tree()}
 	n, err := ledger.SignCheckpoint(c, s.signers...)
 	must(err)
 	if s.Cosign != nil {
@@ -339,11 +408,11 @@ func (s *Server) evidence(w http.ResponseWriter, r *http.Request) {
 	} else {
 		index, opening, entry = s.append(ledger.KindEvidence, ledger.NodeStream(Node), id, b.Challenge)
 	}
-	promise, err := ledger.SealPromise(ledger.NewPromise(logName, canon.Sum(opening), entry), key{s.keys[ledger.UsePromise]})
+	promise, err := ledger.SealPromise(ledger.NewPromise(s.origin, canon.Sum(opening), entry), key{s.keys[ledger.UsePromise]})
 	must(err)
 	sub := &submission{answer: client.Submitted{Evidence: id, Promise: promise}}
 	sub.result = s.decide(id)
-	sub.result.Entries = append([]client.LogEntry{{Index: index, Kind: ledger.KindEvidence, Opening: opening}}, sub.result.Entries...)
+	sub.result.Entries = append([]client.LogEntry{{Log: s.origin, Index: index, Kind: ledger.KindEvidence, Opening: opening}}, sub.result.Entries...)
 	s.submitted[id] = sub
 	s.answer(w, http.StatusAccepted, &sub.answer)
 }
@@ -364,7 +433,7 @@ func (s *Server) decide(evidence canon.Digest) client.Result {
 	env, err := ledger.Seal(client.ResultType, payload, key{s.keys[ledger.UseResult]})
 	must(err)
 	index, opening, _ := s.append(ledger.KindVerdict, ledger.StreamVerifier, canon.Sum(payload), evidence)
-	return client.Result{State: client.StateDecided, Result: &env, Entries: []client.LogEntry{{Index: index, Kind: ledger.KindVerdict, Opening: opening}}}
+	return client.Result{State: client.StateDecided, Result: &env, Entries: []client.LogEntry{{Log: s.origin, Index: index, Kind: ledger.KindVerdict, Opening: opening}}}
 }
 
 // result answers the first question with "not yet".
@@ -385,38 +454,56 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 
 // head answers with the newest heads entry, which it makes where an hour has passed since the last.
 func (s *Server) head(w http.ResponseWriter, r *http.Request) {
-	if h := s.heads; h == nil || s.now().Sub(h.made) >= ledger.HeadsWithin*time.Second {
-		tails := maps.Clone(s.tails)
-		if s.Heads != nil {
-			s.Heads(tails)
+	name := r.URL.Query().Get("log")
+	for _, c := range s.closed {
+		if c.origin == name {
+			s.showHead(w, r, c.heads, tilesOf(c.tiles), c.size, c.note)
+			return
 		}
-		seed := s.draw()
-		h = &heads{tree: ledger.NewHeadsTree(seed[:], tails), made: s.now()}
-		body, err := canon.Marshal(h.tree.Document())
-		must(err)
-		index, opening, _ := s.append(ledger.KindHeads, ledger.StreamServer, canon.Sum(body))
-		h.entry = client.LogEntry{Index: index, Kind: ledger.KindHeads, Opening: opening}
-		s.heads = h
 	}
-	proof, ok := s.heads.tree.Prove(r.PathValue("stream"))
+	if h := s.heads; h == nil || s.now().Sub(h.made) >= ledger.HeadsWithin*time.Second {
+		s.addHeads("")
+	}
+	s.showHead(w, r, s.heads, tilesOf(s.tiles), s.edge.Tree().Size, s.checkpoint())
+}
+
+// addHeads makes a heads entry; next names the log that goes on, if it closes this one.
+func (s *Server) addHeads(next string) {
+	tails := maps.Clone(s.tails)
+	if s.Heads != nil {
+		s.Heads(tails)
+	}
+	seed := s.draw()
+	h := &heads{tree: ledger.NewHeadsTree(seed[:], tails), made: s.now()}
+	h.doc = h.tree.Document()
+	h.doc.Closes.Next = next
+	body, err := canon.Marshal(h.doc)
+	must(err)
+	index, opening, _ := s.append(ledger.KindHeads, ledger.StreamServer, canon.Sum(body))
+	h.entry = client.LogEntry{Log: s.origin, Index: index, Kind: ledger.KindHeads, Opening: opening}
+	s.heads = h
+}
+
+func (s *Server) showHead(w http.ResponseWriter, r *http.Request, h *heads, src ledger.Source, size int64, note string) {
+	proof, ok := h.tree.Prove(r.PathValue("stream"))
 	if !ok {
 		refuse(w, &client.Problem{Status: http.StatusNotFound, Code: "not-found"})
 		return
 	}
-	place, err := ledger.ProveInclusion(r.Context(), log{s}, s.heads.entry.Index, s.edge.Tree().Size)
+	place, err := ledger.ProveInclusion(r.Context(), src, h.entry.Index, size)
 	must(err)
-	s.answer(w, http.StatusOK, &client.StreamHead{Proof: proof, Heads: s.heads.tree.Document(), Entry: s.heads.entry, Place: place, Checkpoint: s.checkpoint()})
+	s.answer(w, http.StatusOK, &client.StreamHead{Proof: proof, Heads: h.doc, Entry: h.entry, Place: place, Checkpoint: note})
 }
 
-// log is the server's log as a source.
-type log struct{ s *Server }
+// tilesOf are the tiles of a log as a source.
+type tilesOf map[string][]byte
 
-func (l log) Checkpoint(context.Context) ([]byte, error) { return []byte(l.s.checkpoint()), nil }
+func (t tilesOf) Checkpoint(context.Context) ([]byte, error) { return nil, fs.ErrNotExist }
 
-func (l log) Blob(context.Context, canon.Digest) ([]byte, error) { return nil, fs.ErrNotExist }
+func (t tilesOf) Blob(context.Context, canon.Digest) ([]byte, error) { return nil, fs.ErrNotExist }
 
-func (l log) Tile(_ context.Context, t ledger.Tile) ([]byte, error) {
-	if data, ok := l.s.tiles[t.Path()]; ok {
+func (t tilesOf) Tile(_ context.Context, tile ledger.Tile) ([]byte, error) {
+	if data, ok := t[tile.Path()]; ok {
 		return data, nil
 	}
 	return nil, fs.ErrNotExist

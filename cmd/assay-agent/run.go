@@ -100,7 +100,7 @@ func newAgent(state string, devices []agent.Device, gpus agent.GPUs, interval ti
 		return nil, err
 	}
 	return agent.New(agent.Config{
-		Node: node, Store: store, Server: server, Log: server.Mirror(), Devices: devices, GPUs: gpus, Executable: self,
+		Node: node, Store: store, Server: server, Devices: devices, GPUs: gpus, Executable: self,
 		BootID:   func() (string, error) { return device.BootID(device.DefaultBootID) },
 		Interval: interval, Random: rand.Reader, Now: time.Now, After: time.After, Logger: logger,
 	})

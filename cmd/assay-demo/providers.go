@@ -294,7 +294,7 @@ func (d *demo) enter(ctx context.Context, s *server.Server, now func() time.Time
 		return nil, nil, err
 	}
 	a, err := agent.New(agent.Config{
-		Node: node, Store: store, Server: member, Log: member.Mirror(), Devices: devices,
+		Node: node, Store: store, Server: member, Devices: devices,
 		Executable: canon.Sum(agentExecutable), BootID: func() (string, error) { return "boot of " + name, nil },
 		Random: rand.Reader, Now: now, After: time.After, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -47,6 +47,7 @@ func (a *app) auditCommand() *cobra.Command {
 func (a *app) auditExportCommand() *cobra.Command {
 	var d database
 	var out string
+	var log string
 	var scope scopeArgs
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -54,7 +55,8 @@ func (a *app) auditExportCommand() *cobra.Command {
 		Long: `Write a server's log, with every input of every verdict, into one file.
 
 It reads the server's own database, while the server runs or not. Equal logs give
-equal files. The file holds evidence: it is for the log's parties and auditors.
+equal files. Where a log was closed and another goes on, --log names one of them; each
+can be replayed alone, and all together. The file holds evidence: it is for the log's parties and auditors.
 
 With --node, --from, --to or --verdict the file is for somebody who is to see a part:
 it has every leaf of the log, but opens only the matching evidence, what was made of
@@ -64,12 +66,13 @@ it, and what that rests on. A replay of it says what it covers.`,
   assay audit export --database postgres://assay@db/assay | ssh auditor 'cat > log.tar'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.auditExport(c.Context(), &d, out, scope)
+			return a.auditExport(c.Context(), &d, log, out, scope)
 		},
 	}
 	d.flags(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&out, "out", "-", "`FILE` to write; - is stdout")
+	fl.StringVar(&log, "log", "", "`ORIGIN` of the log (default: the newest)")
 	fl.StringArrayVar(&scope.nodes, "node", nil, "`ID` of a node whose evidence is exported; may be repeated")
 	fl.StringVar(&scope.from, "from", "", "evidence from this entry or instant on: `INDEX|TIME`")
 	fl.StringVar(&scope.to, "to", "", "evidence before this entry, or until this instant: `INDEX|TIME`")
@@ -102,17 +105,21 @@ func (s scopeArgs) criteria() (c audit.Criteria, whole bool, err error) {
 	return c, len(s.nodes) == 0 && s.from == "" && s.to == "" && s.verdict == "", c.Check()
 }
 
-func (a *app) auditExport(ctx context.Context, d *database, out string, scope scopeArgs) error {
+func (a *app) auditExport(ctx context.Context, d *database, log, out string, scope scopeArgs) error {
 	criteria, whole, err := scope.criteria()
 	if err != nil {
 		return err
 	}
 	return d.with(ctx, nil, func(store *server.Store) error {
+		l, err := store.LogOf(ctx, log)
+		if err != nil {
+			return err
+		}
 		return a.writeOut(out, func(w io.Writer) error {
 			if whole {
-				return audit.Export(ctx, store.Source(), w)
+				return audit.Export(ctx, l.Source(), w)
 			}
-			_, err := audit.ExportScope(ctx, store.Source(), criteria, w)
+			_, err := audit.ExportScope(ctx, l.Source(), criteria, w)
 			return err
 		})
 	})
@@ -143,14 +150,16 @@ func (a *app) writeOut(name string, write func(io.Writer) error) (err error) {
 func (a *app) auditReplayCommand() *cobra.Command {
 	var r replayArgs
 	cmd := &cobra.Command{
-		Use:   "replay FILE|FOLDER",
+		Use:   "replay FILE|FOLDER...",
 		Short: "Recompute every appraisal and verdict of an exported log",
 		Long: `Recompute every appraisal and verdict of an exported log.
 
 FILE is what audit export wrote; FOLDER is the same unpacked. Nobody is asked and
 nothing is fetched. What another build decided is recomputed by its engine, a module
 that the log holds, in a sandbox; then it is said what this build would decide.
-Exit codes: 0 all follows from its inputs, and the keys and engines are those of the
+Several are logs of one chain, where a log was closed and another goes on: each is
+replayed, and then what holds between them. One alone says what it continues, and
+what goes on. Exit codes: 0 all follows from its inputs, and the keys and engines are those of the
 trust file, 1 something is missing, false or differs, 2 usage or could not run,
 3 equal, but nobody vouches for the keys or for an engine, or a promise is not due
 yet.
@@ -175,9 +184,10 @@ of the checkpoint that its challenge names and of the first that covers its entr
 One outside, or a bracket of more than 6 minutes that no stall explains, is a fault.`,
 		Example: `  assay audit replay log.tar --trust trust.yaml
   assay audit replay log.tar --trust trust.yaml --promise promise.json -o json
+  assay audit replay log-2026.tar log-2027.tar --trust trust.yaml --state assay.state
   assay audit replay log.tar --trust trust.yaml --as-of now --known ~/.cache/assay/collateral`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.auditReplay(c.Context(), args[0], r) },
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.auditReplay(c.Context(), args, r) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&r.trust, "trust", "", "trust `FILE` of audit trust init")
@@ -200,7 +210,7 @@ type replayArgs struct {
 	workers                       int
 }
 
-func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) error {
+func (a *app) auditReplay(ctx context.Context, names []string, args replayArgs) error {
 	if err := refuseGODEBUG(a.getenv("GODEBUG")); err != nil {
 		return err
 	}
@@ -241,7 +251,10 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 	if state.Type != "" {
 		trust = &state.Trust
 	}
-	report, err := replayPath(ctx, name, trust, o)
+	if len(names) > 1 {
+		return a.auditReplayChain(ctx, names, args, trust, o, state)
+	}
+	report, err := replayPath(ctx, names[0], trust, o)
 	if err != nil {
 		return err
 	}
@@ -249,7 +262,7 @@ func (a *app) auditReplay(ctx context.Context, name string, args replayArgs) err
 		return err
 	}
 	if args.state != "" && report.Outcome == audit.Equal && trust != nil {
-		if err := a.keepState(ctx, args.state, state, *trust, report, name); err != nil {
+		if err := a.keepState(ctx, args.state, state, *trust, report, names); err != nil {
 			return err
 		}
 	}

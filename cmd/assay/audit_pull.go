@@ -39,29 +39,66 @@ source itself: then a replay says that nobody vouches for it. After a change of 
 log's key, the trust file or the pull of before leads to the new one where the source
 publishes its keysets, as servers and their mirrors do.
 
+Where a log was closed and another goes on, the newest is pulled, or the one that an
+earlier pull is of. --log names another, all pulls each: the first into the folder,
+those after it into the folders 2, 3, ... below it, as a mirror has them.
+
 Blobs are asked for with the token of assay login, if it is for this server. What
 the source does not give is listed in the file withheld, and asked for again next
 time. Exit codes: 0 everything is there, 1 a fork, 2 could not run, 3 the source
 withheld something.`,
 		Example: `  assay audit pull https://assay.example --trust trust.yaml --out log/
-  assay audit pull https://mirror.example/assay/ --trust trust.yaml --out log.tar`,
+  assay audit pull https://mirror.example/assay/ --trust trust.yaml --out log.tar
+  assay audit pull https://assay.example --log all --trust trust.yaml --out logs/`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, pos []string) error { return a.auditPull(c.Context(), pos[0], args) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&args.out, "out", "", "`FOLDER` to pull into, or FILE.tar for an export")
 	fl.StringVar(&args.trust, "trust", "", "trust `FILE` of audit trust init")
+	fl.StringVar(&args.log, "log", "", "`ORIGIN` of the log to pull, or all (default: that of an earlier pull, or the newest)")
 	_ = cmd.MarkFlagRequired("out")
 	return cmd
 }
 
-type pullArgs struct{ out, trust string }
+type pullArgs struct{ out, trust, log string }
 
-func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err error) {
-	src, err := a.pullSource(from)
+func (a *app) auditPull(ctx context.Context, from string, args pullArgs) error {
+	chain, err := a.pullChain(ctx, from)
+	if err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
+	if args.log == "all" {
+		return a.pullAll(ctx, chain, args)
+	}
+	log, err := chain.choose(ctx, args.log, func() (ledger.Source, func() error, error) { return a.earlierPull(args.out) })
 	if err != nil {
 		return err
 	}
+	if err := a.pullLog(ctx, chain, log, args); err != nil {
+		return err
+	}
+	if next := chain.after(log); next != "" {
+		a.say("hint: the log %s was closed, and %s goes on: pull it into a folder of its own, with --log", audit.Printable(log.origin), audit.Printable(next))
+	}
+	return nil
+}
+
+// earlierPull opens what an earlier pull left, if there is something.
+func (a *app) earlierPull(out string) (ledger.Source, func() error, error) {
+	if !strings.HasSuffix(out, ".tar") {
+		return audit.Directory(os.DirFS(out)), func() error { return nil }, nil
+	}
+	earlier, err := a.openEarlier(out)
+	if earlier == nil || err != nil {
+		return audit.Directory(os.DirFS(out + ".pull")), func() error { return nil }, err
+	}
+	return earlier.Source, earlier.Close, nil
+}
+
+// pullLog pulls one log.
+func (a *app) pullLog(ctx context.Context, chain pullChain, log chainLog, args pullArgs) (err error) {
+	src := log.src
 	dir, file := args.out, ""
 	if strings.HasSuffix(args.out, ".tar") {
 		dir, file = args.out+".pull", args.out
@@ -80,10 +117,10 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 			p.From = nearest{near: earlier, far: src}
 		}
 	}
-	if err := said(ctx, src, p.Said); err != nil {
+	if err := sayAll(ctx, src, p.Said); err != nil {
 		return err
 	}
-	if p.Logs, err = a.pullKeys(ctx, args.trust, p); err != nil {
+	if p.Logs, err = a.pullKeys(ctx, args.trust, p, chain, log); err != nil {
 		return err
 	}
 	pulled, err := p.Run(ctx)
@@ -101,6 +138,9 @@ func (a *app) auditPull(ctx context.Context, from string, args pullArgs) (err er
 		return err
 	}
 	c := pulled.Checkpoint
+	if err := chain.ended(c); err != nil {
+		return err
+	}
 	fmt.Fprintf(a.stdout, "pulled      %s, size %d, root %s\n", audit.Printable(c.Origin), c.Size, c.Root)
 	fmt.Fprintf(a.stdout, "new         %d entries, %d tiles, %d blobs\n", c.Size-pulled.From, pulled.Tiles, pulled.Blobs)
 	if pulled.Refused > 0 {
@@ -131,25 +171,44 @@ func (a *app) pullSource(from string) (ledger.Source, error) {
 		if info, err := os.Stat(from); err != nil || !info.IsDir() {
 			return nil, errors.Join(fmt.Errorf("%s: want a URL or a folder", from), err)
 		}
-		return folder{audit.Directory(os.DirFS(from)).(ledger.Keeper), from}, nil
+		return openFolder(from), nil
 	}
 	if isFiles(from) {
 		return client.NewFiles(client.Config{URL: from})
 	}
-	c, err := client.New(client.Config{URL: from})
+	c, err := a.clientOf(from)
+	if err != nil {
+		return nil, err
+	}
+	return c.Mirror(), nil
+}
+
+// clientOf returns a client of a server, with the token of assay login if that is for it.
+func (a *app) clientOf(url string) (*client.Client, error) {
+	c, err := client.New(client.Config{URL: url})
 	if err != nil {
 		return nil, err
 	}
 	if own, err := a.session(); err == nil && own.Origin() == c.Origin() {
 		c = own
 	}
-	return c.Mirror(), nil
+	return c, nil
+}
+
+// unpacked is what [audit.Directory] returns.
+type unpacked interface {
+	ledger.Keeper
+	ledger.Continuing
 }
 
 // folder is an unpacked log on this machine.
 type folder struct {
-	ledger.Keeper
+	unpacked
 	name string
+}
+
+func openFolder(name string) folder {
+	return folder{audit.Directory(os.DirFS(name)).(unpacked), name}
 }
 
 // URL returns the folder's name.
@@ -160,8 +219,8 @@ func (f folder) Said(_ context.Context, name string) ([]byte, error) {
 	return files.Bounded(filepath.Join(f.name, name), client.MaxAnswer)
 }
 
-// said asks a source for all that its log says of itself.
-func said(ctx context.Context, src ledger.Source, into map[string][]byte) error {
+// sayAll asks a source for all that its log says of itself.
+func sayAll(ctx context.Context, src ledger.Source, into map[string][]byte) error {
 	s, ok := src.(speaker)
 	if !ok {
 		return nil
@@ -210,6 +269,15 @@ func (n nearest) Blob(ctx context.Context, d canon.Digest) ([]byte, error) {
 	return n.far.Blob(ctx, d)
 }
 
+// Keysets returns what the source of this pull has.
+func (n nearest) Keysets(ctx context.Context) ([]byte, error) {
+	src, ok := n.far.(ledger.Continuing)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return src.Keysets(ctx)
+}
+
 // Around returns what the source of this pull keeps.
 func (n nearest) Around(ctx context.Context, index int64) (before, after []byte, err error) {
 	keeper, ok := n.far.(ledger.Keeper)
@@ -224,27 +292,31 @@ const keyGrace = ledger.PublishWithin + ledger.ClockSlack // s
 
 // pullKeys returns the log's keys: those that the trust file leads to, or that the source says, or of the earlier pull. A
 // trust file of before a change of log keys leads to the new ones where the source publishes the keysets between.
-func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull) ([]string, error) {
+func (a *app) pullKeys(ctx context.Context, trustFile string, p client.Pull, chain pullChain, log chainLog) ([]string, error) {
 	trust, err := readTrust(trustFile)
 	if err != nil {
 		return nil, err
 	}
 	now := canon.At(a.now())
-	if data := p.Said[client.SaidKeysets]; data != nil {
-		keys, err := client.ReadKeysets(data)
-		if err != nil {
-			return nil, err
+	if k, ok := chain.keys.Newest(log.origin); ok && (chain.asked || trust != nil) {
+		if next, _, ok := chain.keys.After(log.origin); ok {
+			now = next.Made
 		}
 		earlier, err := audit.FirstKeyset(ctx, p.Have)
 		switch {
-		case trust == nil && err == nil && !keys.Has(earlier):
+		case trust == nil && err == nil && !chain.keys.Has(earlier):
 			return nil, fmt.Errorf("%s: the source's keys do not lead from those of the log that was pulled here", p.Dir)
-		case trust == nil || keys.Has(trust.Keyset):
-			return keysAt(keys.Current(), now), nil
-		case trust.Keyset.Previous.IsZero() || !keys.HasDigest(trust.Keyset.Previous):
+		case trust == nil || chain.keys.Has(trust.Keyset):
+			return keysAt(k, max(now, k.Made)), nil
+		case trust.Keyset.Previous.IsZero() || !chain.keys.HasDigest(trust.Keyset.Previous):
 			return nil, fmt.Errorf("%s: the source's keys do not lead from, or to, those of this trust file", trustFile)
+		case trust.Keyset.Origin != log.origin:
+			return keysAt(k, max(now, k.Made)), nil
 		}
 		// The source is behind the trust file.
+	}
+	if trust != nil && len(chain.logs) > 1 && trust.Keyset.Origin != log.origin {
+		return nil, withHint(fmt.Errorf("%s: its keys are of the log %q, and nothing here leads from them to %q", trustFile, trust.Keyset.Origin, log.origin), "make a newer one: assay audit trust init URL URL")
 	}
 	if trust != nil {
 		return keysAt(trust.Keyset, max(now, trust.Keyset.Made)), nil

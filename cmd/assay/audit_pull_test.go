@@ -313,7 +313,9 @@ func TestAuditPullAfterRotation(t *testing.T) {
 	must(err)
 	signer, err := ledger.LogSigner("log.example", newTestKey("new log").PrivateKey)
 	must(err)
-	_, err = store.Publish(t.Context(), signer, next.Made, nil)
+	log, err := store.Newest(t.Context())
+	must(err)
+	_, err = log.Publish(t.Context(), signer, next.Made, nil)
 	must(err)
 
 	run(2, "", "does not publish its keysets", "audit", "pull", l.URL+"/mirror/", "--trust", at("trust.yaml"), "--out", at("log"))

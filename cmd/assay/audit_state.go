@@ -40,14 +40,29 @@ func readState(name string, trust *audit.Trust) (audit.State, error) {
 	return s, nil
 }
 
-// keepState follows a log that was replayed and found equal, and writes down what is believed now.
-func (a *app) keepState(ctx context.Context, name string, s audit.State, trust audit.Trust, found audit.Report, log string) (err error) {
-	src, err := a.openLog(log)
-	if err != nil {
-		return err
+// keepState follows a log that was replayed and found equal, and writes down what is believed now. logs are that one and
+// others of its chain that were replayed with it.
+func (a *app) keepState(ctx context.Context, name string, s audit.State, trust audit.Trust, found audit.Report, logs []string) (err error) {
+	at := map[string]ledger.Source{}
+	for _, log := range logs {
+		src, openErr := a.openLog(log)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(err, src.Close()) }()
+		origin, readErr := originOf(ctx, src.Source)
+		if readErr != nil {
+			return readErr
+		}
+		at[origin] = src.Source
 	}
-	defer func() { err = errors.Join(err, src.Close()) }()
-	next, err := audit.Continue(ctx, s, trust, found, src.Source)
+	before := func(_ context.Context, origin string) (ledger.Source, error) {
+		if src, ok := at[origin]; ok {
+			return src, nil
+		}
+		return nil, withHint(errors.New("the state is of a time before its end"), "replay it together with the log that goes on: assay audit replay FILE FILE --state STATE")
+	}
+	next, err := audit.Continue(ctx, s, trust, found, at[found.Origin], before)
 	var fork *ledger.Fork
 	if errors.As(err, &fork) {
 		write := func(name string, data []byte) error {

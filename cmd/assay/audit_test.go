@@ -121,7 +121,9 @@ func publishLog(t *testing.T, store *server.Store, as string) {
 	must(t, err)
 	signer, err := ledger.LogSigner("log.example", newTestKey(as+" log").PrivateKey)
 	must(t, err)
-	_, err = store.Publish(t.Context(), signer, canon.At(minted), nil)
+	log, err := store.Newest(t.Context())
+	must(t, err)
+	_, err = log.Publish(t.Context(), signer, canon.At(minted), nil)
 	must(t, err)
 }
 

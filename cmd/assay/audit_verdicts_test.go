@@ -217,7 +217,11 @@ func writeVerdictsTo(ctx context.Context, database, dir, vectorsDir string, node
 	if err != nil {
 		return err
 	}
-	if _, err := store.Publish(ctx, signer, canon.At(minted.Add(time.Hour)), nil); err != nil {
+	log, err := store.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := log.Publish(ctx, signer, canon.At(minted.Add(time.Hour)), nil); err != nil {
 		return err
 	}
 	var export bytes.Buffer

@@ -58,7 +58,8 @@ func (a *app) dbRebuild(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "entries      %d\n", done.Size)
+	fmt.Fprintf(a.stdout, "logs         %d\n", done.Logs)
+	fmt.Fprintf(a.stdout, "entries      %d\n", done.Entries)
 	fmt.Fprintf(a.stdout, "root         %s\n", done.Root)
 	fmt.Fprintf(a.stdout, "carried over %s\n", strings.Join(done.Carried, " "))
 	if len(done.Running) > 0 {

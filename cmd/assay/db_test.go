@@ -31,7 +31,7 @@ func TestDBRebuild(t *testing.T) {
 	}
 	shown := checkpoint()
 	stdout, stderr, code := o.run("", "db", "rebuild", "--from", "sqlite:"+filepath.Join(data, "assay.db"), "--to", rebuilt)
-	if code != exitAccept || !strings.HasPrefix(stdout, "entries      ") || !strings.Contains(stdout, " secret") || strings.Contains(stderr, warning) {
+	if code != exitAccept || !strings.HasPrefix(stdout, "logs         1\nentries      ") || !strings.Contains(stdout, " secret") || strings.Contains(stderr, warning) {
 		t.Fatalf("rebuild: exit %d, %q, %q", code, stdout, stderr)
 	}
 	second := o.serve("log", "--data", data, "--origin", origin, "--mirror", mirror, "--database", rebuilt)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +31,7 @@ func (a *app) logCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(a.logCheckCommand())
+	cmd.AddCommand(a.logCheckCommand(), a.logCloseCommand())
 	return cmd
 }
 
@@ -57,6 +59,10 @@ witnesses, else by this machine's clock and only at a URL, for a mirror on this
 machine may be an old one. Until then it is not due. Promise keys come with --trust,
 which also names the log's key; from it, the server's keysets are followed to newer ones.
 
+Where the log was closed and another goes on, the keysets lead to that one: then the
+last checkpoint that you believed must continue to the one that the closed log ended
+with. A promise is looked for in the log that it names.
+
 Exit codes: 0 it passes, 1 the log shows two histories (both notes stay in the state
 folder, as proof), a promise was withheld or is none of this log, 2 usage or could
 not run, 3 too few witnesses have seen this checkpoint, or a promise is not due.`,
@@ -76,11 +82,11 @@ not run, 3 too few witnesses have seen this checkpoint, or a promise is not due.
 }
 
 func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error {
-	src, asked, err := logAt(at)
+	chain, err := a.pullChain(ctx, at)
 	if err != nil {
 		return err
 	}
-	keys, err := args.keys(ctx, asked)
+	keys, err := args.keys(chain)
 	if err != nil {
 		return err
 	}
@@ -88,7 +94,7 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	if err != nil {
 		return err
 	}
-	f := ledger.Follower{Logs: keys.logs}
+	f := ledger.Follower{Logs: keys.logs, Chain: chain.forReader}
 	if args.witnesses != "" {
 		if f.Witnesses, err = inputs.WitnessPolicy(args.witnesses); err != nil {
 			return err
@@ -101,11 +107,12 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return err
 	}
-	note, err := src.Checkpoint(ctx)
+	note, err := keys.src.Checkpoint(ctx)
 	if err != nil {
 		return err
 	}
-	got, err := client.OpenBelieved(state).Follow(ctx, f, src, note, canon.At(a.now())+ledger.ClockSlack)
+	until := canon.At(a.now()) + ledger.ClockSlack
+	got, err := client.OpenBelieved(state).Follow(ctx, f, keys.src, note, until)
 	var missing *ledger.QuorumError
 	switch {
 	case errors.Is(err, ledger.ErrFork):
@@ -120,6 +127,9 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 		return err
 	}
 	fmt.Fprintf(a.stdout, "log          %s\n", got.Origin)
+	if from := before(chain, got.Origin); from != "" {
+		fmt.Fprintf(a.stdout, "continues    %s\n", from)
+	}
 	fmt.Fprintf(a.stdout, "checkpoint   size %d, root %s\n", got.Size, got.Root)
 	for _, by := range got.By {
 		fmt.Fprintf(a.stdout, "witness      %s at %s\n", by.Witness, by.Time)
@@ -127,51 +137,80 @@ func (a *app) logCheck(ctx context.Context, at string, args logCheckArgs) error 
 	if got.Until != 0 {
 		fmt.Fprintf(a.stdout, "cosigned     from %s until %s\n", got.From, got.Until)
 	}
-	return a.checkPromises(ctx, src, asked == nil, got, promises)
+	return a.checkPromises(ctx, lookedAt{keys.src, got, false}, !strings.Contains(at, "://"), promises, func(origin string) (lookedAt, error) {
+		return closedLog(ctx, chain, origin, f.Witnesses, until)
+	})
+}
+
+// before names the logs before one, the oldest first.
+func before(chain pullChain, origin string) string {
+	origins := chain.keys.Origins()
+	return strings.Join(origins[:max(0, slices.Index(origins, origin))], ", ")
+}
+
+// closedLog returns a log that was closed, with its final checkpoint.
+func closedLog(ctx context.Context, chain pullChain, origin string, witnesses *ledger.WitnessPolicy, until canon.Time) (lookedAt, error) {
+	l, err := chain.named(origin)
+	if err != nil {
+		return lookedAt{}, err
+	}
+	k, _ := chain.keys.Newest(origin)
+	next, _, ok := chain.keys.After(origin)
+	if !ok {
+		return lookedAt{}, fmt.Errorf("log %.80q: no keyset says that another one goes on", origin)
+	}
+	note, err := l.src.Checkpoint(ctx)
+	if err != nil {
+		return lookedAt{}, err
+	}
+	c, err := ledger.Follower{Logs: k.LogVKeys(next.Made), Witnesses: witnesses}.Follow(ctx, l.src, nil, note, until)
+	if err == nil {
+		err = chain.ended(c.Checkpoint)
+	}
+	return lookedAt{l.src, c, true}, err
 }
 
 // believedKeys are whom a check believes.
 type believedKeys struct {
 	of      string         // what the log is known by: its verifier key, or with a trust file its origin
-	origin  string         // of the log
+	origins []string       // of the log, and of those of its chain
 	logs    []string       // verifier keys, of which one has to have signed
 	signers ledger.Signers // of promises; nil: none are known
+	src     ledger.Source  // the log
 	strange error          // the server shows keys that have nothing to do with these
 }
 
 // keys returns the key of the command line, or the keys that a trust file leads to: those that took their place since, if
-// the server can be asked for its keysets, else the file's own.
-func (l *logCheckArgs) keys(ctx context.Context, asked *client.Client) (believedKeys, error) {
+// the server can be asked for its keysets, else the file's own. Where the log of the key was closed, its keysets lead to the
+// newest log.
+func (l *logCheckArgs) keys(chain pullChain) (believedKeys, error) {
+	newest := chain.logs[len(chain.logs)-1]
+	current := chain.keys.Current()
 	if l.trust == "" {
 		origin, _, err := ledger.ParseLogVKey(l.key)
 		if err != nil {
 			return believedKeys{}, withHint(err, "`assay serve` prints the key of its log; get it from somebody whom you trust, with --log-key")
 		}
-		return believedKeys{of: l.key, origin: origin, logs: []string{l.key}}, nil
+		k := believedKeys{of: l.key, origins: []string{origin}, logs: []string{l.key}, src: newest.src}
+		if own := chain.keys.LogVKeys(origin); origin != newest.origin && slices.Contains(own, l.key) {
+			k.logs = current.LogVKeys(current.Made)
+		}
+		return k, nil
 	}
 	t, err := readTrust(l.trust)
 	if err != nil {
 		return believedKeys{}, err
 	}
-	k := believedKeys{of: t.Keyset.Origin, origin: t.Keyset.Origin, signers: t.Keyset}
-	k.logs = t.Keyset.LogVKeys(t.Keyset.Made)
-	if asked == nil {
-		return k, nil
-	}
-	history, err := asked.Keys(ctx)
-	if p := client.AsProblem(err); p != nil && p.Status == http.StatusNotFound { // a mirror of the log alone
-		return k, nil
-	}
+	k := believedKeys{of: t.Keyset.Origin, origins: []string{t.Keyset.Origin}, signers: t.Keyset, src: newest.src}
 	switch {
-	case err != nil:
-		return k, err
-	case !history.Has(t.Keyset):
+	case chain.keys.Has(t.Keyset):
+		k.logs, k.signers, k.origins = current.LogVKeys(current.Made), chain.keys, chain.keys.Origins()
+		return k, nil
+	case chain.asked:
 		// The file's own keys still tell whether the log that they signed goes on, which is what a log begun anew breaks.
 		k.strange = fmt.Errorf("%s: the server's keys do not lead from, or to, those of this trust file", l.trust)
-		return k, nil
 	}
-	current := history.Current()
-	k.logs, k.signers = current.LogVKeys(current.Made), history
+	k.logs = t.Keyset.LogVKeys(t.Keyset.Made)
 	return k, nil
 }
 
@@ -200,7 +239,7 @@ func (l *logCheckArgs) open(keys believedKeys) (out []heldPromise, err error) {
 		if err == nil {
 			h.Promise, err = ledger.OpenPromise(env, keys.signers)
 		}
-		if err == nil && h.Origin != keys.origin {
+		if err == nil && !slices.Contains(keys.origins, h.Origin) {
 			err = fmt.Errorf("made by the log %q", h.Origin)
 		}
 		h.refused = err
@@ -209,45 +248,55 @@ func (l *logCheckArgs) open(keys believedKeys) (out []heldPromise, err error) {
 	return out, nil
 }
 
-// logAt returns the log at a URL, and who can be asked there, or the log in a folder of this machine.
-func logAt(at string) (ledger.Source, *client.Client, error) {
-	if info, err := os.Stat(at); err == nil && info.IsDir() {
-		return audit.Directory(os.DirFS(at)), nil, nil
-	}
-	c, err := client.New(client.Config{URL: at})
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.Mirror(), c, nil
+// lookedAt is a log in which promises are looked for.
+type lookedAt struct {
+	ledger.Source
+	is     ledger.Cosigned
+	closed bool
 }
 
-// checkPromises looks for the entries of promises among the leaves of a checkpoint, and says what became of each.
-func (a *app) checkPromises(ctx context.Context, src ledger.Source, local bool, at ledger.Cosigned, promises []heldPromise) error {
-	var wanted []canon.Digest
+// checkPromises looks for the entries of promises among the leaves of a checkpoint of their log, and says what became of
+// each. closed returns a log that was closed.
+func (a *app) checkPromises(ctx context.Context, newest lookedAt, local bool, promises []heldPromise, closed func(origin string) (lookedAt, error)) error {
+	logs := map[string]lookedAt{newest.is.Origin: newest}
+	wanted := map[string][]canon.Digest{} // by log
 	for _, p := range promises {
 		if p.refused == nil {
-			wanted = append(wanted, p.Commitment)
+			wanted[p.Origin] = append(wanted[p.Origin], p.Commitment)
 		}
 	}
-	var found map[canon.Digest]int64
-	for _, from := range []int64{max(0, at.Size-recentLeaves), 0} {
-		if len(found) == len(wanted) {
-			break
+	found := map[canon.Digest]int64{}
+	for _, origin := range slices.Sorted(maps.Keys(wanted)) {
+		if _, ok := logs[origin]; !ok {
+			l, err := closed(origin)
+			if err != nil {
+				return err
+			}
+			logs[origin] = l
 		}
-		var err error
-		if found, err = ledger.Find(ctx, src, from, at.Tree, wanted); err != nil {
-			return err
+		in := logs[origin]
+		for _, from := range []int64{max(0, in.is.Size-recentLeaves), 0} {
+			there, err := ledger.Find(ctx, in, from, in.is.Tree, wanted[origin])
+			if err != nil {
+				return err
+			}
+			maps.Copy(found, there)
+			if len(there) == len(wanted[origin]) {
+				break
+			}
 		}
 	}
 	worst := exitAccept
 	for _, p := range promises {
 		index, there := found[p.Commitment]
-		state, what := audit.PromiseOpen, ""
+		state, what, at := audit.PromiseOpen, "", logs[p.Origin].is
 		switch now := canon.At(a.now()); {
 		case p.refused != nil:
 			state, what = audit.PromiseRefused, p.refused.Error()
 		case there:
 			state, what = audit.PromiseKept, fmt.Sprintf("entry %d", index)
+		case logs[p.Origin].closed:
+			state, what = audit.PromiseWithheld, fmt.Sprintf("the log %s was closed with size %d, and lacks it", at.Origin, at.Size)
 		case at.From > p.PublishBy:
 			state, what = audit.PromiseWithheld, fmt.Sprintf("publish-by was %s, the checkpoint, cosigned at %s, lacks it", p.PublishBy, at.From)
 		case at.From != 0:

@@ -44,8 +44,9 @@ type shownClass struct {
 	Days  int64  `json:"days,omitzero"` // absent: for ever
 }
 
-// shownAct is a hold or an erasure with its place in the log.
+// shownAct is a hold or an erasure with its place in a log.
 type shownAct struct {
+	Log     string         `json:"log,omitzero"`
 	Entry   int64          `json:"entry"`
 	Time    canon.Time     `json:"time"`
 	Hold    string         `json:"hold,omitzero"`
@@ -92,15 +93,22 @@ func (a *app) retentionShow(ctx context.Context, s *server.Store, output string)
 		keep, _ := ledger.Retention(c)
 		show.Classes = append(show.Classes, shownClass{c, keep / secondsOfDay})
 	}
-	shown := func(act ledger.Act) shownAct {
-		return shownAct{act.Index, act.Time, act.Hold, act.Class, act.Nodes, act.Digests, act.Reason}
+	add := func(to *[]shownAct, act ledger.Act) error {
+		l, index, err := s.At(ctx, act.Index)
+		*to = append(*to, shownAct{l.Origin, index, act.Time, act.Hold, act.Class, act.Nodes, act.Digests, act.Reason})
+		return err
 	}
 	for _, h := range ledger.InForce(acts) {
-		show.Holds = append(show.Holds, shown(h))
+		if err := add(&show.Holds, h); err != nil {
+			return err
+		}
 	}
 	for _, act := range acts {
-		if act.Act == ledger.ActErase {
-			show.Erasures = append(show.Erasures, shown(act))
+		if act.Act != ledger.ActErase {
+			continue
+		}
+		if err := add(&show.Erasures, act); err != nil {
+			return err
 		}
 	}
 	if output == "json" {
@@ -120,12 +128,20 @@ func (a *app) retentionShow(ctx context.Context, s *server.Store, output string)
 		fmt.Fprintf(w, "class\t%s\t%s\t%s\n", c.Class, keep, strings.Join(kindsOf(c.Class), " "))
 	}
 	for _, h := range show.Holds {
-		fmt.Fprintf(w, "hold\t%q\t%s\tentry %d: %s: %q\n", h.Hold, h.Time, h.Entry, covered(h), h.Reason)
+		fmt.Fprintf(w, "hold\t%q\t%s\t%s: %s: %q\n", h.Hold, h.Time, entryOf(h.Log, h.Entry), covered(h), h.Reason)
 	}
 	for _, e := range show.Erasures {
-		fmt.Fprintf(w, "erased\t%s\t%s\tentry %d: %s: %q\n", e.Class, e.Time, e.Entry, covered(e), e.Reason)
+		fmt.Fprintf(w, "erased\t%s\t%s\t%s: %s: %q\n", e.Class, e.Time, entryOf(e.Log, e.Entry), covered(e), e.Reason)
 	}
 	return w.Flush()
+}
+
+// entryOf names an entry. A log without a keyset has no name.
+func entryOf(log string, index int64) string {
+	if log == "" {
+		return fmt.Sprintf("entry %d", index)
+	}
+	return fmt.Sprintf("entry %d of %s", index, log)
 }
 
 // kindsOf lists the kinds of a class by which people know it.
@@ -161,7 +177,11 @@ func (a *app) act(ctx context.Context, d *database, make func(*server.Store) (le
 		if err != nil {
 			return refusedAct(err)
 		}
-		fmt.Fprintf(a.stdout, "entry %d\n", at)
+		l, index, err := s.At(ctx, at)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout, entryOf(l.Origin, index))
 		a.say("%s; a running server publishes the entry, one that is down at its next start", done)
 		return nil
 	})

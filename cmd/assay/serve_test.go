@@ -130,12 +130,27 @@ func TestServe(t *testing.T) {
 	if _, stderr, code := o.run("", "nodes", "revoke", "node-unknown"); code != exitUsage || !strings.Contains(stderr, "404") {
 		t.Errorf("revoke of an unknown node: exit %d, %q", code, stderr)
 	}
+	for _, args := range [][]string{{}, {"--next", "assay.test/2", "--off"}} {
+		if _, stderr, code := o.run("", append([]string{"log", "close"}, args...)...); code != exitUsage || !strings.Contains(stderr, "want one of --next and --off") {
+			t.Errorf("log close %q: exit %d, %q", args, code, stderr)
+		}
+	}
+	if _, stderr, code := o.run("", "log", "close", "--next", s.facts["log"]+" of another day"); code != exitUsage || !strings.Contains(stderr, "400") {
+		t.Errorf("log close without a name: exit %d, %q", code, stderr)
+	}
+	stdout, stderr, code := o.run("", "log", "close", "--next", "assay.test/2")
+	if code != exitAccept || !strings.Contains(stdout, ", at /log/\nlog          assay.test/2, size ") {
+		t.Errorf("log close: exit %d, %q, %q", code, stdout, stderr)
+	}
+	if _, stderr, code := o.run("", "log", "close", "--off"); code != exitAccept || !strings.Contains(stderr, "no log is being closed") {
+		t.Errorf("log close --off: exit %d, %q", code, stderr)
+	}
 	if code := s.stop(); code != exitAccept {
 		t.Errorf("serve ended with %d, want 0", code)
 	}
 	again := o.serve("log", "--data", data)
-	if again.facts["log"] != s.facts["log"] || strings.HasPrefix(again.lines[0], "NOT VENDOR ROOTS") {
-		t.Errorf("second start %q, want the same log under vendor roots", again.lines)
+	if !strings.HasPrefix(again.facts["log"], "assay.test/2+") || strings.HasPrefix(again.lines[0], "NOT VENDOR ROOTS") {
+		t.Errorf("second start %q, want the log that goes on, under vendor roots", again.lines)
 	}
 	if code := again.stop(); code != exitAccept {
 		t.Errorf("second serve ended with %d, want 0", code)

@@ -9,9 +9,9 @@ CREATE TABLE entry_in_runs(
 	stream     TEXT COLLATE "C" NOT NULL,
 	sequence   BIGINT NOT NULL,
 	body       BYTEA NOT NULL,                     -- digest
-	CONSTRAINT entry_place PRIMARY KEY (place),
-	CONSTRAINT entry_stream UNIQUE (stream, sequence)
+	CONSTRAINT entry_place PRIMARY KEY (place)
 );
+CREATE UNIQUE INDEX entry_stream ON entry_in_runs(stream, sequence); -- an index, which can go
 CREATE INDEX entry_commitment_in_run ON entry_in_runs((place / 65536), (substr(commitment, 1, 8)));
 CREATE INDEX entry_body_in_run ON entry_in_runs((place / 65536), (substr(body, 1, 8)));
 INSERT INTO entry_in_runs(place, commitment, opening, kind, stream, sequence, body)
