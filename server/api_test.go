@@ -173,7 +173,12 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/keys", "GET /v1/logs", "GET /v1/nodes", "GET /v1/results/{evidence}",
 		"GET /v1/results/{evidence}/ear", "POST /v1/activations", "POST /v1/activations/answer", "POST /v1/challenges", "POST /v1/evidence", "POST /v1/join-tokens", "POST /v1/logs",
 		"POST /v1/nodes", "POST /v1/verify",
+		"GET /v1/certificates", "GET /v1/certificates/{id}", "GET /v1/claims/{claim}/keeps", "GET /v1/issuers", "GET /v1/providers", "GET /v1/providers/{id}",
+		"GET /v1/providers/{id}/badge.json", "GET /v1/providers/{id}/badge.svg", "GET /v1/rules", "POST /v1/certificates", "POST /v1/certificates/simulate",
+		"POST /v1/certificates/{id}/acts", "POST /v1/claims", "POST /v1/devices/{id}/acts", "POST /v1/issuers", "POST /v1/revocations", "POST /v1/rules",
+		"PUT /v1/providers/{id}",
 	}
+	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("described\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -181,7 +186,7 @@ func TestOpenAPI(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		path = strings.NewReplacer("{log}", "2", "{node}", "node-1", "{stream}", "server", "{tile}", "0/000.p/4", "{digest}", strings.Repeat("0", 64), "{evidence}", strings.Repeat("0", 64)).Replace(path)
 		resp, body := l.send(method, path, "", "", nil)
-		if resp.StatusCode == 404 || resp.StatusCode >= 500 {
+		if resp.StatusCode == 404 && !strings.Contains(string(body), "no certificate in log") || resp.StatusCode >= 500 {
 			t.Errorf("%s: %d %s", route, resp.StatusCode, body)
 		}
 		if resp.StatusCode >= 400 && resp.Header.Get("Content-Type") != "application/problem+json" {

@@ -178,6 +178,7 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest, got fetched)
 		done, err = s.conclude(ctx, tx, t, &j, key, now)
 		return err
 	})
+	s.store.testingOnlyStep("decided")
 	if err == nil && done {
 		s.metrics.decided(j.verdict.Outcome.String(), took)
 		s.log.Info("verdict", "verdict", j.verdict.Outcome.String(), "node", t.node, "evidence", evidence.Short(), "policy", j.verdict.Policy.Name)

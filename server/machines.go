@@ -285,6 +285,7 @@ func (v *sitting) happen(ctx context.Context, d ledger.Draft) error {
 			}
 			v.own[commitment] = true
 		}
+		v.s.store.testingOnlyStep("event")
 		drafts, err := foldVetting(ctx, v.tx.SQL, v.s.store.db.ForUpdate(), v.history, commitment, e)
 		if err != nil {
 			return err

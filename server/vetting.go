@@ -64,6 +64,7 @@ func (s *Server) vetAll(ctx context.Context) error {
 			}
 			return nil
 		})
+		s.store.testingOnlyStep("followed")
 		if err == nil {
 			continue
 		}

@@ -60,11 +60,16 @@ func withPolicy(t *testing.T, text string) func(*server.Settings) {
 	return func(s *server.Settings) { s.Policy = path }
 }
 
+func spkiOf(t *testing.T, issuer string) []byte {
+	t.Helper()
+	spki, err := x509.MarshalPKIXPublicKey(keyOfIssuer(issuer).Public())
+	must(t, err)
+	return spki
+}
+
 func (l *lab) registerIssuer(id string, attributes ...string) {
 	l.t.Helper()
-	spki, err := x509.MarshalPKIXPublicKey(keyOfIssuer(id).Public())
-	must(l.t, err)
-	must(l.t, l.client(l.admin).RegisterIssuer(l.t.Context(), client.IssuerRegistration{ID: id, Key: spki, Attributes: attributes, Until: canon.At(l.clock.Now().Add(400 * day))}))
+	must(l.t, l.client(l.admin).RegisterIssuer(l.t.Context(), client.IssuerRegistration{ID: id, Key: spkiOf(l.t, id), Attributes: attributes, Until: canon.At(l.clock.Now().Add(400 * day))}))
 }
 
 // say hands in a claim and returns its identity.
