@@ -41,7 +41,7 @@ func (k key) value(t testing.TB) string {
 }
 
 // results are the result keys of a log: the operator's one.
-type results struct{ id canon.Digest }
+type results struct{}
 
 func (r results) SignerOf(e ledger.Envelope, use string, at canon.Time) (ledger.Key, error) {
 	if use != ledger.UseResult || !e.SignedBy(keyOf(vetting.Operator).Public()) {
@@ -269,7 +269,6 @@ type life struct {
 	state  vetting.Certificate
 	step   ledger.Step[vetting.Certificate]
 	events []ledger.Event
-	change []func(*vetting.Observed)
 }
 
 func newLife(t testing.TB) *life {

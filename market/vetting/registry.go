@@ -29,6 +29,24 @@ type statement struct {
 	at         canon.Time   // of the entry: when it was made, by a clock that is not the issuer's
 	key        canon.Digest // id of the key that signed it
 	superseded canon.Time   // when the same issuer said it anew; zero: it is the last word
+
+	// Of what registers an issuer, read once.
+	public   crypto.PublicKey // of issuer.key
+	publicID canon.Digest
+	may      []string // of issuer.scope
+}
+
+// read reads the value of what registers an issuer.
+func (s *statement) read() (err error) {
+	switch s.Attribute {
+	case AttributeKey:
+		if s.public, err = publicKey(s.Value); err == nil {
+			s.publicID, err = ledger.KeyID(s.public)
+		}
+	case AttributeScope:
+		s.may = strings.Split(s.Value, " ")
+	}
+	return err
 }
 
 // NewRegistry returns an empty registry. The operator's keys are the result keys of the log.
@@ -94,30 +112,20 @@ func (r *Registry) signed(env ledger.Envelope, issuer string, e ledger.Entry) (c
 		if s.Attribute != AttributeKey {
 			continue
 		}
-		pub, id, err := keyOf(s)
-		if err != nil {
-			return canon.Digest{}, err
-		}
-		if id == env.Signatures[0].KeyID && env.SignedBy(pub) {
-			return id, nil
+		if s.publicID == env.Signatures[0].KeyID && env.SignedBy(s.public) {
+			return s.publicID, nil
 		}
 	}
 	return canon.Digest{}, fmt.Errorf("it is signed by no key that the operator has registered for %s", issuer)
-}
-
-func keyOf(s *statement) (crypto.PublicKey, canon.Digest, error) {
-	pub, err := publicKey(s.Value)
-	if err != nil {
-		return nil, canon.Digest{}, err
-	}
-	id, err := ledger.KeyID(pub)
-	return pub, id, err
 }
 
 // claim adds a claim that is signed.
 func (r *Registry) claim(s *statement) error {
 	if s.Issued > s.at+ledger.ClockSlack {
 		return fmt.Errorf("claim: issued %s, and the entry is of %s", s.Issued, s.at)
+	}
+	if err := s.read(); err != nil {
+		return fmt.Errorf("claim: %w", err)
 	}
 	if r.by[s.digest] != nil {
 		return fmt.Errorf("claim %s: said already", s.digest.Short())
@@ -226,8 +234,7 @@ func (r *Registry) spoke(s *statement) string {
 		switch {
 		case o.at > s.at:
 		case o.Attribute == AttributeKey:
-			_, id, err := keyOf(o)
-			if err != nil || id != s.key {
+			if o.publicID != s.key {
 				continue
 			}
 			if r.stood(o, s.at) {
@@ -236,7 +243,7 @@ func (r *Registry) spoke(s *statement) string {
 				ended = true
 			}
 		case o.Attribute == AttributeScope && r.stood(o, s.at):
-			scoped = scoped || slices.Contains(strings.Split(o.Value, " "), s.Attribute) && o.Scope.covers(s)
+			scoped = scoped || slices.Contains(o.may, s.Attribute) && o.Scope.covers(s)
 		}
 	}
 	if _, revoked := r.Revoked(Subject{UnitIssuer, s.Issuer}, s.at); revoked {
@@ -264,7 +271,7 @@ func (r *Registry) hadScope(s *statement) bool {
 			last = o
 		}
 	}
-	return last != nil && last.Expires <= s.at && slices.Contains(strings.Split(last.Value, " "), s.Attribute) && last.Scope.covers(s)
+	return last != nil && last.Expires <= s.at && slices.Contains(last.may, s.Attribute) && last.Scope.covers(s)
 }
 
 // covers reports whether an issuer that may speak within s may say c: where s has a list, the claim must stay inside it, by its
@@ -343,7 +350,7 @@ func (r *Registry) Issuers(at canon.Time) (out []Issuer) {
 			}
 		}
 		if key != nil && scope != nil {
-			out = append(out, Issuer{subject.ID, strings.Split(scope.Value, " "), scope.Scope, min(key.Expires, scope.Expires)})
+			out = append(out, Issuer{subject.ID, slices.Clone(scope.may), scope.Scope, min(key.Expires, scope.Expires)})
 		}
 	}
 	slices.SortFunc(out, func(a, b Issuer) int { return strings.Compare(a.ID, b.ID) })

@@ -17,7 +17,7 @@ type Span struct {
 func Uptime(answered []Span, windows []Window, of Span) (permille int64, counted bool) {
 	var away []Span
 	for _, w := range windows {
-		away = append(away, Span{w.From, w.Until})
+		away = append(away, Span(w))
 	}
 	away = merged(away, of)
 	total := int64(of.Until - of.From - length(away))
