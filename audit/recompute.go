@@ -285,6 +285,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 		return &logged, err
 	}
 	j.checkNewest(logged, a)
+	j.checkSightings(opened, c, a)
 	j.checkHolders(opened, c, logged, a)
 	if err := j.checkAge(ctx, c.Expect, a); err != nil {
 		return &logged, err

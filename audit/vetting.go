@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -147,4 +148,21 @@ func (j *job) checkParty(res policy.Result, v verdict) error {
 		return wrong("names the claims about the party %s, by the certificate of host %s they were %s", res.Party, j.ev.challenge.node, want)
 	}
 	return nil
+}
+
+// checkSightings holds the devices that were seen in evidence against those that it proves.
+func (j *job) checkSightings(opened *verifier.Opened, c attest.Case, a *appraisal) {
+	sightings := j.book.Seen(a.evidence)
+	if len(sightings) == 0 {
+		return
+	}
+	var proven []string
+	for _, id := range verifier.Identities(opened, c) {
+		proven = append(proven, vetting.NewDevice(id.Kind, id.Value, nil).ID)
+	}
+	for _, s := range sightings {
+		if c.Expect.Challenge == nil || s.Host != c.Expect.Challenge.Node || !slices.Contains(proven, s.Device) {
+			j.res.fault(placed(Fault{What: fmt.Sprintf("device %s is said to be seen on host %s by evidence that does not show it", s.Device, s.Host)}, j.ev.index, ledger.KindEvidence))
+		}
+	}
 }

@@ -23,7 +23,8 @@ type Book struct {
 	certificates map[string]*folded
 	devices      map[string]DeviceState
 	facts        map[string]Facts
-	hosts        map[string][]string // certificates of each, in the order in which they were drafted
+	seen         map[canon.Digest][]Sighting // by the body of the evidence
+	hosts        map[string][]string         // certificates of each, in the order in which they were drafted
 	owed         []owed
 	appraised    func(Hardware, string, Parameters) error
 }
@@ -54,7 +55,7 @@ type owed struct {
 func NewBook(operator ledger.Signers, appraised func(h Hardware, host string, q Parameters) error) *Book {
 	return &Book{
 		Registry: NewRegistry(operator), certificates: map[string]*folded{}, devices: map[string]DeviceState{}, facts: map[string]Facts{},
-		hosts: map[string][]string{}, appraised: appraised,
+		hosts: map[string][]string{}, seen: map[canon.Digest][]Sighting{}, appraised: appraised,
 	}
 }
 
@@ -186,6 +187,9 @@ func (b *Book) see(s Sighting, e ledger.Event) ([]ledger.Draft, error) {
 		return nil, err
 	}
 	b.devices[s.Device] = step.State
+	if s.Event == DeviceSeen {
+		b.seen[s.Evidence] = append(b.seen[s.Evidence], s)
+	}
 	return step.Drafts, nil
 }
 
@@ -227,6 +231,9 @@ func (b *Book) Contested(p Place) (ids []string) {
 	}
 	return ids
 }
+
+// Seen returns the sightings that rest on evidence, by its body.
+func (b *Book) Seen(evidence canon.Digest) []Sighting { return b.seen[evidence] }
 
 // Certificate returns a certificate as it stands, and false where nobody drafted it.
 func (b *Book) Certificate(id string) (Certificate, bool) {
