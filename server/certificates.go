@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -343,6 +344,14 @@ func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.L
 		if p.Effective == 0 {
 			p.Effective = v.now
 		}
+		refs, err := v.rulesBefore(ctx)
+		if err != nil {
+			return err
+		}
+		p.Previous = canon.Digest{}
+		if len(refs) > 0 {
+			p.Previous = refs[0]
+		}
 		if err := p.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}
@@ -351,7 +360,7 @@ func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.L
 			return err
 		}
 		l.Body = canon.Sum(body)
-		if err := v.happen(ctx, ledger.Draft{Kind: ledger.KindRules, Stream: ledger.StreamServer, Body: body}); err != nil {
+		if err := v.happen(ctx, ledger.Draft{Kind: ledger.KindRules, Stream: ledger.StreamServer, Body: body, Refs: refs}); err != nil {
 			return err
 		}
 		_, err = v.tx.SQL.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, CAST($2 AS TEXT), CAST($1 AS BIGINT) FROM machine
@@ -359,4 +368,17 @@ func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.L
 		return err
 	})
 	return l, refused(err)
+}
+
+// rulesBefore returns the body of the last parameters of the newest log, if there are some.
+func (v *sitting) rulesBefore(ctx context.Context) ([]canon.Digest, error) {
+	var body canon.Digest
+	err := v.tx.SQL.QueryRowContext(ctx, `SELECT body FROM entry WHERE kind = 'rules/v1' AND log = (SELECT MAX(number) FROM log) ORDER BY place DESC LIMIT 1`).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the parameters before: %w", err)
+	}
+	return []canon.Digest{body}, nil
 }
