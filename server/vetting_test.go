@@ -219,3 +219,25 @@ func TestSecondAgentWithOneDevice(t *testing.T) {
 		l.audited()
 	})
 }
+
+// TestCertificatesOutliveALog: certificates go on where a log was closed, in the next one; each log is replayed as whole.
+func TestCertificatesOutliveALog(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL, withPolicy(t, vettingPolicy))
+		n := l.join("one")
+		n.prove()
+		l.registerIssuer("lei.example", "party.identity", "party.legal-entity", "party.jurisdiction")
+		l.vouch("p1", 300*day)
+		l.proveFor(n, 31)
+		c := l.certify("p1", n)
+		n.prove()
+		l.closeLog("assay.test/2")
+		l.proveFor(n, 2)
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierAttested)
+		if _, err := l.client(l.admin).Badge(t.Context(), "p1", "json"); err != nil {
+			t.Error(err)
+		}
+		l.audited()
+		rebuiltAlike(t, url, "machine", "observed")
+	})
+}
