@@ -126,7 +126,7 @@ func (s *Server) requestCertificate(ctx context.Context, r client.CertificateReq
 			if place.Devices, err = v.devicesOf(ctx, r.Host); err != nil {
 				return err
 			}
-			last, ok, err := s.certificateOf(ctx, v.tx.SQL, "", r.Host)
+			last, ok, err := s.certificateOf(ctx, v.sql, "", r.Host)
 			if err != nil {
 				return err
 			}
@@ -153,14 +153,14 @@ func (s *Server) requestCertificate(ctx context.Context, r client.CertificateReq
 // devicesOf returns the devices that a node is enrolled with.
 func (v *sitting) devicesOf(ctx context.Context, node string) ([]vetting.Device, error) {
 	var revoked int64
-	if err := v.tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`, node).Scan(&revoked); err != nil || revoked != 0 {
+	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`, node).Scan(&revoked); err != nil || revoked != 0 {
 		return nil, refuse(codeNotFound, "no such node, or it was revoked: %.80q", node)
 	}
 	held, err := v.s.devices(ctx, `node = $1`, node)
 	if err != nil {
 		return nil, err
 	}
-	a, _, err := v.s.lastAppraisal(ctx, v.tx.SQL, node)
+	a, _, err := v.s.lastAppraisal(ctx, v.sql, node)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func (s *Server) actOnDevice(ctx context.Context, id string, r client.DeviceAct)
 		return d, refuse(codeMalformed, "act %.80q: want settle or release", r.Act)
 	}
 	err = s.sit(ctx, func(v *sitting) error {
-		if d, err = loadMachine[vetting.DeviceState](ctx, v.tx.SQL, s.store.db.ForUpdate(), machineDevice, id); errors.Is(err, errNoMachine) {
+		if d, err = loadMachine[vetting.DeviceState](ctx, v.sql, s.store.db.ForUpdate(), machineDevice, id); errors.Is(err, errNoMachine) {
 			return refuse(codeNotFound, "no such device")
 		} else if err != nil {
 			return err
@@ -262,17 +262,17 @@ func (s *Server) actOnDevice(ctx context.Context, id string, r client.DeviceAct)
 			return err
 		}
 		for _, h := range append(before.Challengers, before.Holder) { // what they may show is another now
-			c, ok, err := s.certificateOf(ctx, v.tx.SQL, "", h.Host)
+			c, ok, err := s.certificateOf(ctx, v.sql, "", h.Host)
 			if err != nil {
 				return err
 			}
 			if ok {
-				if err := addWork(ctx, v.tx.SQL, workAssess, c.ID, "", v.now); err != nil {
+				if err := addWork(ctx, v.sql, workAssess, c.ID, "", v.now); err != nil {
 					return err
 				}
 			}
 		}
-		d, err = loadMachine[vetting.DeviceState](ctx, v.tx.SQL, "", machineDevice, id)
+		d, err = loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, id)
 		return err
 	})
 	return d, refused(err)
@@ -363,7 +363,7 @@ func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.L
 		if err := v.happen(ctx, ledger.Draft{Kind: ledger.KindRules, Stream: ledger.StreamServer, Body: body, Refs: refs}); err != nil {
 			return err
 		}
-		_, err = v.tx.SQL.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, CAST($2 AS TEXT), CAST($1 AS BIGINT) FROM machine
+		_, err = v.sql.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, CAST($2 AS TEXT), CAST($1 AS BIGINT) FROM machine
 			WHERE kind = 'certificate' AND due IS NOT NULL ON CONFLICT (kind, id, arg) DO NOTHING`, int64(p.Effective), l.Body.String())
 		return err
 	})
@@ -373,7 +373,7 @@ func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.L
 // rulesBefore returns the body of the last parameters of the newest log, if there are some.
 func (v *sitting) rulesBefore(ctx context.Context) ([]canon.Digest, error) {
 	var body canon.Digest
-	err := v.tx.SQL.QueryRowContext(ctx, `SELECT body FROM entry WHERE kind = 'rules/v1' AND log = (SELECT MAX(number) FROM log) ORDER BY place DESC LIMIT 1`).Scan(&body)
+	err := v.sql.QueryRowContext(ctx, `SELECT body FROM entry WHERE kind = 'rules/v1' AND log = (SELECT MAX(number) FROM log) ORDER BY place DESC LIMIT 1`).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

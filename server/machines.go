@@ -18,10 +18,49 @@ const (
 	machineDevice      = "device"
 )
 
+// statements is a transaction, as far as state needs one.
+type statements interface {
+	querier
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// prepared is a transaction that parses each of its few statements once, however often it is made. They end with it.
+type prepared struct {
+	*sql.Tx
+	made map[string]*sql.Stmt
+}
+
+func (p prepared) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+	if made, ok := p.made[query]; ok {
+		return made, nil
+	}
+	made, err := p.PrepareContext(ctx, query)
+	if err == nil {
+		p.made[query] = made
+	}
+	return made, err
+}
+
+func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	made, err := p.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return made.ExecContext(ctx, args...)
+}
+
+func (p prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	made, err := p.statement(ctx, query)
+	if err != nil {
+		return p.Tx.QueryRowContext(ctx, query, args...) // it fails again, and says why
+	}
+	return made.QueryRowContext(ctx, args...)
+}
+
 // foldVetting does in the tables of state what follows from an entry of vetting, and returns what the life cycle has to say
 // about it. The server calls it in the transaction that appends the entry, [Rebuild] where it meets the entry. Claims and
 // parameters have no tables: whoever needs them reads the log.
-func foldVetting(ctx context.Context, tx *sql.Tx, lock string, h *vetting.History, commitment canon.Digest, e ledger.Event) ([]ledger.Draft, error) {
+func foldVetting(ctx context.Context, tx statements, lock string, h *vetting.History, commitment canon.Digest, e ledger.Event) ([]ledger.Draft, error) {
 	if e.Entry.Kind != ledger.KindCertificate {
 		return nil, nil
 	}
@@ -74,7 +113,7 @@ func oneIf(b bool) int64 {
 func providerOf(e ledger.Entry) string { return e.Stream[len(ledger.ProviderStream("")):] }
 
 // putPlace keeps which units a new certificate is about.
-func putPlace(ctx context.Context, tx *sql.Tx, certificate string, p vetting.Place) error {
+func putPlace(ctx context.Context, tx statements, certificate string, p vetting.Place) error {
 	for _, u := range p.Units() {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO place_unit(kind, id, certificate) VALUES ($1, $2, $3)`, u.Kind.String(), u.ID, certificate); err != nil {
 			return fmt.Errorf("store a place: %w", err)
@@ -99,7 +138,7 @@ type machine[S any] struct {
 }
 
 // apply applies an event to the state of a machine and saves it.
-func apply[S any](ctx context.Context, tx *sql.Tx, lock string, m machine[S], commitment canon.Digest, e ledger.Event) ([]ledger.Draft, error) {
+func apply[S any](ctx context.Context, tx statements, lock string, m machine[S], commitment canon.Digest, e ledger.Event) ([]ledger.Draft, error) {
 	state, err := loadMachine[S](ctx, tx, lock, m.kind, m.id)
 	if err != nil && !errors.Is(err, errNoMachine) {
 		return nil, err
@@ -195,6 +234,7 @@ type sitting struct {
 	*room
 	s   *Server
 	tx  *Tx
+	sql prepared // tx.SQL
 	now canon.Time
 }
 
@@ -220,7 +260,7 @@ func (s *Server) sit(ctx context.Context, f func(*sitting) error) error {
 		if err := s.catchUp(ctx); err != nil {
 			return err
 		}
-		if err := f(&sitting{&s.room, s, tx, now}); err != nil {
+		if err := f(&sitting{&s.room, s, tx, prepared{tx.SQL, map[string]*sql.Stmt{}}, now}); err != nil {
 			return err
 		}
 		if _, err := tx.SQL.ExecContext(ctx, `UPDATE room SET at = $1 WHERE name = 'vetting'`, int64(now)); err != nil {
@@ -286,7 +326,7 @@ func (v *sitting) happen(ctx context.Context, d ledger.Draft) error {
 			v.own[commitment] = true
 		}
 		v.s.store.testingOnlyStep("event")
-		drafts, err := foldVetting(ctx, v.tx.SQL, v.s.store.db.ForUpdate(), v.history, commitment, e)
+		drafts, err := foldVetting(ctx, v.sql, v.s.store.db.ForUpdate(), v.history, commitment, e)
 		if err != nil {
 			return err
 		}

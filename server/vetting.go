@@ -30,7 +30,7 @@ type decidedWork struct {
 }
 
 // addWork leaves work to the clock. The same work once more is no more work.
-func addWork(ctx context.Context, tx *sql.Tx, kind, id, arg string, due canon.Time) error {
+func addWork(ctx context.Context, tx statements, kind, id, arg string, due canon.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (kind, id, arg) DO UPDATE SET due = CASE WHEN excluded.due < work.due THEN excluded.due ELSE work.due END`, kind, id, arg, int64(due))
 	if err != nil {
@@ -143,7 +143,7 @@ func (v *sitting) do(ctx context.Context, j job) error {
 	if j.kind == dueMachine {
 		return v.tick(ctx, j.arg, j.id)
 	}
-	done, err := v.tx.SQL.ExecContext(ctx, `DELETE FROM work WHERE kind = $1 AND id = $2 AND arg = $3`, j.kind, j.id, j.arg)
+	done, err := v.sql.ExecContext(ctx, `DELETE FROM work WHERE kind = $1 AND id = $2 AND arg = $3`, j.kind, j.id, j.arg)
 	if err != nil {
 		return fmt.Errorf("take work: %w", err)
 	}
@@ -168,7 +168,7 @@ func (v *sitting) do(ctx context.Context, j job) error {
 // tick lets a machine know that its time has come.
 func (v *sitting) tick(ctx context.Context, kind, id string) error {
 	var due sql.NullInt64
-	err := v.tx.SQL.QueryRowContext(ctx, `SELECT due FROM machine WHERE kind = $1 AND id = $2`, kind, id).Scan(&due)
+	err := v.sql.QueryRowContext(ctx, `SELECT due FROM machine WHERE kind = $1 AND id = $2`, kind, id).Scan(&due)
 	if err != nil || !due.Valid || canon.Time(due.Int64) > v.now {
 		return err
 	}
@@ -184,7 +184,7 @@ func (v *sitting) tick(ctx context.Context, kind, id string) error {
 		}
 		return v.act(ctx, c.Place.Provider, c.ID, act)
 	case machineDevice:
-		d, err := loadMachine[vetting.DeviceState](ctx, v.tx.SQL, "", kind, id)
+		d, err := loadMachine[vetting.DeviceState](ctx, v.sql, "", kind, id)
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (v *sitting) tick(ctx context.Context, kind, id string) error {
 
 // certificate returns a certificate, or refuses.
 func (v *sitting) certificate(ctx context.Context, id string) (vetting.Certificate, error) {
-	c, err := loadMachine[vetting.Certificate](ctx, v.tx.SQL, v.s.store.db.ForUpdate(), machineCertificate, id)
+	c, err := loadMachine[vetting.Certificate](ctx, v.sql, v.s.store.db.ForUpdate(), machineCertificate, id)
 	if errors.Is(err, errNoMachine) {
 		return c, refuse(codeNotFound, "no such certificate")
 	}
@@ -249,7 +249,7 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 		return o, err
 	}
 	for _, d := range c.Place.Devices {
-		state, err := loadMachine[vetting.DeviceState](ctx, v.tx.SQL, "", machineDevice, d.ID)
+		state, err := loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, d.ID)
 		if err != nil && !errors.Is(err, errNoMachine) {
 			return o, err
 		}
@@ -263,7 +263,7 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	if o.Record, err = v.record(ctx, c, q); err != nil {
 		return o, err
 	}
-	a, body, err := v.s.lastAppraisal(ctx, v.tx.SQL, c.Place.Host)
+	a, body, err := v.s.lastAppraisal(ctx, v.sql, c.Place.Host)
 	if err == nil && !body.IsZero() {
 		o.Hardware = vetting.Axis(a.Claims, a.AsOf, body, q)
 	}
@@ -273,7 +273,7 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 // facts returns what the operator found out about a provider.
 func (v *sitting) facts(ctx context.Context, provider string) (stake bool, hours int64, err error) {
 	var n int64
-	err = v.tx.SQL.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
+	err = v.sql.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, 0, nil
 	}
@@ -327,7 +327,7 @@ func (s *Server) lastAppraisal(ctx context.Context, q querier, node string) (a v
 // evidence for as long as evidence may be old.
 func (v *sitting) record(ctx context.Context, c vetting.Certificate, q vetting.Parameters) (r vetting.Record, err error) {
 	var first sql.NullInt64
-	err = v.tx.SQL.QueryRowContext(ctx, `SELECT MIN(received) FROM submission WHERE node = $1`, c.Place.Host).Scan(&first)
+	err = v.sql.QueryRowContext(ctx, `SELECT MIN(received) FROM submission WHERE node = $1`, c.Place.Host).Scan(&first)
 	if err != nil || !first.Valid {
 		return r, err
 	}
@@ -335,7 +335,7 @@ func (v *sitting) record(ctx context.Context, c vetting.Certificate, q vetting.P
 	if r.Days = int64(v.now-canon.Time(first.Int64)) / (24 * 3600); r.Days == 0 {
 		return r, nil
 	}
-	rows, err := v.tx.SQL.QueryContext(ctx, `SELECT received FROM submission WHERE node = $1 AND received >= $2 ORDER BY received LIMIT $3`,
+	rows, err := v.sql.QueryContext(ctx, `SELECT received FROM submission WHERE node = $1 AND received >= $2 ORDER BY received LIMIT $3`,
 		c.Place.Host, int64(of.From)-q.EvidenceAge, maxAnswers)
 	if err != nil {
 		return r, err
@@ -357,7 +357,7 @@ func (v *sitting) record(ctx context.Context, c vetting.Certificate, q vetting.P
 // of the hardware is weighed anew. Devices of nodes that nobody certifies are of no interest, but where somebody else holds
 // them.
 func (v *sitting) decided(ctx context.Context, node string, w decidedWork) error {
-	c, certified, err := v.s.certificateOf(ctx, v.tx.SQL, "", node)
+	c, certified, err := v.s.certificateOf(ctx, v.sql, "", node)
 	if err != nil {
 		return err
 	}
@@ -367,7 +367,7 @@ func (v *sitting) decided(ctx context.Context, node string, w decidedWork) error
 	}
 	for _, id := range w.Devices {
 		device := vetting.NewDevice(id.Kind, id.Value, nil).ID
-		state, err := loadMachine[vetting.DeviceState](ctx, v.tx.SQL, "", machineDevice, device)
+		state, err := loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, device)
 		if err != nil && !errors.Is(err, errNoMachine) {
 			return err
 		}
@@ -397,7 +397,7 @@ func (v *sitting) sighting(ctx context.Context, s vetting.Sighting) error {
 
 // release gives up what a node holds that was revoked, and withdraws what it contests.
 func (v *sitting) release(ctx context.Context, node string) error {
-	held, err := machines[vetting.DeviceState](ctx, v.tx.SQL, `host = $1 AND kind = 'device' AND due IS NOT NULL`, node)
+	held, err := machines[vetting.DeviceState](ctx, v.sql, `host = $1 AND kind = 'device' AND due IS NOT NULL`, node)
 	if err != nil {
 		return err
 	}
@@ -443,7 +443,7 @@ func (v *sitting) reassessAbout(ctx context.Context, u vetting.Subject, at canon
 	if u.Kind == vetting.UnitIssuer { // whose word may count for anybody
 		where, args = `<> ''`, args[:1]
 	}
-	_, err := v.tx.SQL.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, '', CAST($1 AS BIGINT) FROM machine
+	_, err := v.sql.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, '', CAST($1 AS BIGINT) FROM machine
 		WHERE kind = 'certificate' AND due IS NOT NULL AND id `+where+` ON CONFLICT (kind, id, arg) DO NOTHING`, args...)
 	if err != nil {
 		return fmt.Errorf("leave work: %w", err)
