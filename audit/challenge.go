@@ -219,7 +219,7 @@ func (t *trying) run(evidence []byte, c attest.Case, p *policy.Policy, at canon.
 	var a altered
 	var ok bool
 	if a.appraisal, ok = attempt(func() verifier.Appraisal { return t.appraise(opened, c) }); ok {
-		a.verdict, ok = attempt(func() policy.Verdict { return t.decide(a.appraisal.Claims, p, at) })
+		a.verdict, ok = attempt(func() policy.Verdict { return t.decide(slices.Concat(a.appraisal.Claims, t.o.party), p, at) })
 	}
 	a.failed = !ok
 	return a, nil

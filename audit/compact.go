@@ -113,6 +113,7 @@ func (r *rows[T]) search(index int64, of func(*T) int64) (int, bool) {
 type submission struct {
 	index     int64 // of the evidence
 	challenge int64 // index of what it answers, or NoIndex
+	node      int32 // whose it is, see [vetted.node]
 	first     int32 // appraisal of it, by row; noRow: none
 	last      int32
 }

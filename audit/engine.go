@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -183,7 +184,7 @@ func (j *job) appraiseElsewhere(ctx context.Context, logged *verifier.Appraisal,
 func (j *job) decideElsewhere(ctx context.Context, e *loggedEngine, r policy.Result, v verdict) error {
 	made := fmt.Sprintf("made by policy rules %d, this build has %d", r.Verdict.Rules, policy.Rules)
 	data, err := j.elsewhere(ctx, e, &j.res.verdicts, made, engine.Job{
-		Decide: &engine.Decide{Appraisal: r.Appraisal, Policy: v.policy, AsOf: r.Verdict.AsOf},
+		Decide: &engine.Decide{Appraisal: r.Appraisal, Policy: v.policy, Party: r.Party, AsOf: r.Verdict.AsOf},
 	})
 	if err != nil {
 		return err
@@ -211,15 +212,18 @@ func otherRules(a verifier.Appraisal, v policy.Verdict) bool {
 	return v.Rules != policy.Rules || !slices.Equal(a.Rules, verifier.Rooms())
 }
 
-// decideToday says what this build would decide where another engine did: on what this build says of the evidence.
-func (j *job) decideToday(a *verifier.Appraisal, r policy.Result, v verdict) {
+// decideToday says what this build would decide where another engine did: on what this build says of the evidence, and what
+// was known of the party then.
+func (j *job) decideToday(a *verifier.Appraisal, party claim.Set, r policy.Result, v verdict) {
 	t := Otherwise{Index: v.index, Engine: r.Build.Engine, Was: r.Verdict.Outcome.String()}
 	if a == nil {
 		t.Why = "this build fails on the evidence"
 		j.res.today = append(j.res.today, t)
 		return
 	}
-	again, ok := attempt(func() policy.Verdict { return policy.Decide(a.Claims, j.policies[v.policy], r.Verdict.AsOf) })
+	again, ok := attempt(func() policy.Verdict {
+		return policy.Decide(slices.Concat(a.Claims, party), j.policies[v.policy], r.Verdict.AsOf)
+	})
 	switch {
 	case !ok:
 		t.Why = "this build fails on the claims"

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -161,6 +162,19 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 		}
 		h, err := ledger.ParseHeads(body)
 		return []canon.Digest{h.Seed}, err
+	case ledger.KindVerdict:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		env, err := ledger.ParseEnvelope(body)
+		if err != nil {
+			return nil, nil // it names nothing; what is wrong with it, a replay says
+		}
+		if r, err := policy.ParseResult(env.Payload); err == nil && !r.Party.IsZero() {
+			return []canon.Digest{r.Party}, nil
+		}
+		return nil, nil
 	case ledger.KindAppraisal:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
-	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 )
 
@@ -37,7 +36,8 @@ type history struct {
 	viewed      canon.Digest // C of the last
 
 	engines map[canon.Digest]*loggedEngine // by module
-	parties *vetting.Book
+
+	vetted
 
 	benchmarks map[canon.Digest]*benchmark // by the challenge's record
 
@@ -116,7 +116,6 @@ func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 	r.o.Progress("read", tree.Size, tree.Size)
 	switch {
 	case err == nil:
-		r.endParties()
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
@@ -218,6 +217,9 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 		if !ok && (r.scope == nil || e.Kind != ledger.KindEnrolment) {
 			fault("rests on %s, which is the body of no earlier entry", ref)
 		}
+	}
+	if r.book.Owes() && !isVetting(e.Kind) {
+		fault("%v", r.book.Missed())
 	}
 	r.again.keep(index, e)
 	_, _, ok, err := r.find(ctx, e.Kind, e.Body)
@@ -322,7 +324,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	case ledger.KindHeads:
 		err = r.learnHeads(ctx, index, e, body)
 	case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:
-		err = r.learnParty(e, body)
+		err = r.learnVetting(index, e, body)
 	default:
 		panic("audit: internal error: no rule for " + e.Kind)
 	}
@@ -367,7 +369,7 @@ func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry)
 	if err := r.record(r.checkScope(index, e), index, e.Kind); err != nil {
 		return err
 	}
-	s := submission{index: index, challenge: NoIndex, first: noRow, last: noRow}
+	s := submission{index: index, challenge: NoIndex, node: r.node(strings.TrimPrefix(e.Stream, ledger.NodeStream(""))), first: noRow, last: noRow}
 	known, err := r.submissionOf(ctx, e.Body)
 	if err != nil {
 		return err
@@ -427,6 +429,7 @@ func (r *replay) learnAppraisal(ctx context.Context, index int64, e ledger.Entry
 		r.appraisals.at(int(s.last)).next = this
 	}
 	s.last = this
+	r.noteAppraisal(s.node, moment{index, e.Time}, e.Body)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/policy"
@@ -201,6 +202,15 @@ func swapped(c attest.Case, at canon.Time, swaps ...swap) attest.Case {
 // judging judges one piece of evidence at any time, with any swaps of its collateral.
 type judging func(at canon.Time, swaps ...swap) (verifier.Appraisal, bool)
 
+// with returns a judging that says of the party what is known beside the evidence.
+func (judge judging) with(party claim.Set) judging {
+	return func(at canon.Time, swaps ...swap) (verifier.Appraisal, bool) {
+		a, ok := judge(at, swaps...)
+		a.Claims = slices.Concat(a.Claims, party)
+		return a, ok
+	}
+}
+
 // judgeNow judges an appraisal and its verdicts once more.
 func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisal, was *verifier.Appraisal) error {
 	c, err := j.rebuild(ctx, *was, a)
@@ -212,7 +222,7 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 		return err
 	}
 	at := j.knowing.at.AsOf
-	judge := func(at canon.Time, swaps ...swap) (verifier.Appraisal, bool) {
+	var judge judging = func(at canon.Time, swaps ...swap) (verifier.Appraisal, bool) {
 		return attempt(func() verifier.Appraisal { return verifier.Appraise(opened, swapped(c, at, swaps...)) })
 	}
 	is, ok := judge(at, swaps...)
@@ -243,14 +253,18 @@ func (j *job) judgeNow(ctx context.Context, opened *verifier.Opened, a *appraisa
 		case err != nil:
 			return err
 		}
-		then, now := r.Verdict, policy.Decide(is.Claims, p, at)
+		party, err := j.told(ctx, r)
+		if err != nil {
+			continue // told by the replay
+		}
+		then, now := r.Verdict, policy.Decide(slices.Concat(is.Claims, party), p, at)
 		change := Change{Index: v.index, Evidence: a.evidence, Policy: p.Name(), Then: then.Outcome.String(), Now: now.Outcome.String(), Why: []Flip{}}
 		if j.ev.challenge != nil {
 			change.Node = j.ev.challenge.node
 		}
 		for _, reason := range now.Reasons {
 			if !hasReason(then, reason) {
-				change.Why = append(change.Why, flipOf(reason, p, judge, otherRules(*was, then), then.AsOf, at, swaps))
+				change.Why = append(change.Why, flipOf(reason, p, judge.with(party), otherRules(*was, then), then.AsOf, at, swaps))
 			}
 		}
 		change.conclude(then.Outcome, now.Outcome)

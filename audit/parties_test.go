@@ -40,7 +40,7 @@ func TestParties(t *testing.T) {
 		}, want: "before the entry"},
 		{name: "a notice left out", extra: func(s *service) {
 			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Act{Type: vetting.ActType, Certificate: "c-1", Act: vetting.ActSubmit, By: "user:olga"}))
-		}, want: "1 notices that events call for are not in the log"},
+		}, want: "must be followed by certificate/v1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newService(t, "one")

@@ -136,6 +136,7 @@ type opened struct {
 	verdict
 	result policy.Result
 	logged verifier.Appraisal
+	party  claim.Set // that it was told beside it
 }
 
 // row reads the verdict of an entry. A row without an outcome comes with no opened verdict.
@@ -205,6 +206,9 @@ func (g *Reading) open(ctx context.Context, row *Row) (*opened, error) {
 		return nil, err
 	}
 	if err := timely(o.result, &o.logged, o.verdict); err != nil {
+		return nil, err
+	}
+	if o.party, err = g.told(ctx, o.result); err != nil {
 		return nil, err
 	}
 	data, err := g.blob(ctx, o.verdict.body)

@@ -285,6 +285,7 @@ func (j *job) appraise(ctx context.Context, opened *verifier.Opened, a *appraisa
 		return &logged, err
 	}
 	j.checkNewest(logged, a)
+	j.checkSightings(opened, c, a)
 	j.checkHolders(opened, c, logged, a)
 	if err := j.checkAge(ctx, c.Expect, a); err != nil {
 		return &logged, err
@@ -478,17 +479,26 @@ func (j *job) decide(ctx context.Context, logged *verifier.Appraisal, a *apprais
 		return err
 	}
 	j.res.outcomes[r.Verdict.Outcome.String()]++
+	if err := j.met(j.checkParty(r, v), v.index, ledger.KindVerdict); err != nil {
+		return err
+	}
+	party, err := j.told(ctx, r)
+	if err != nil {
+		return err
+	}
 	engine, err := j.engineOf(r.Build.Engine, logged.Rules, r.Verdict.Rules, v.index)
 	if err != nil {
 		return err
 	}
 	if otherRules(*logged, r.Verdict) {
-		j.decideToday(j.today, r, v)
+		j.decideToday(j.today, party, r, v)
 	}
 	if r.Verdict.Rules != policy.Rules {
 		return j.decideElsewhere(ctx, engine, r, v)
 	}
-	again, ok := attempt(func() policy.Verdict { return policy.Decide(logged.Claims, j.policies[v.policy], r.Verdict.AsOf) })
+	again, ok := attempt(func() policy.Verdict {
+		return policy.Decide(slices.Concat(logged.Claims, party), j.policies[v.policy], r.Verdict.AsOf)
+	})
 	if !ok {
 		j.res.verdicts.Failed++
 		return wrong("this build fails on the claims")

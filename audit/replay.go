@@ -56,13 +56,17 @@ type Options struct {
 //     time.bounds), and that the age of its evidence was counted from the first of them
 //   - that an appraisal was told of who holds which device what the enrolments and revocations before it say
 //   - that each checkpoint that a challenge names is one that this log had
+//   - the life of every certificate and device: that each event fits the state that the ones before it make, that what must
+//     follow it does, that a standing is what the claims and the observation before it give, that an observation is of the
+//     host's last appraisal, and that a verdict was told of the party what the host's certificate said
 //
 // Appraisals and verdicts by the rules of this build are computed by it, others by the engine that their result names, and
 // then it is said what this build would decide.
 //
-// It does not check that the log continues one seen earlier, nor which clocks of a TPM the server should
-// have known, nor the executable that a result names, nor that every submission has a verdict, and every benchmark a
-// result: those without are counted; nor when the commitments of a benchmark came, which is the server's word.
+// What an observation counts, leases and days, and which witnesses it saw, is the operator's word. It does not check that the
+// log continues one seen earlier, nor which clocks of a TPM the server should have known, nor the executable that a result
+// names, nor that every submission has a verdict, and every benchmark a result: those without are counted; nor when the
+// commitments of a benchmark came, which is the server's word.
 // Without trusted witnesses, every time is the operator's word.
 //
 // trust may be nil: then the log is held against itself alone, and the outcome is never [Equal]. A fault of the log is part
@@ -224,6 +228,7 @@ func newReplay(src ledger.Source, trust *Trust, o Options) *replay {
 		Engines: []SeenEngine{}, Today: Today{Changed: []Otherwise{}},
 		Time: TimeBounds{Unknown: []KindCount{}}, Promises: []Kept{}, Faults: []Fault{}, Rules: rulesOf(),
 	}
+	r.openBook()
 	if o.Range != (Range{}) {
 		r.report.Range = &o.Range
 	}

@@ -160,6 +160,10 @@ func (s *Server) routes() http.Handler {
 		s.tokenOperations(api)
 		s.benchmarkOperations(api)
 		s.inventoryOperations(api)
+		s.certificateOperations(api)
+		s.providerOperations(api)
+		s.issuerOperations(api)
+		s.rulesOperations(api)
 		s.logRoutes(mux, api)
 	}
 	// huma describes problem documents of its own, which nobody gets.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/assay-network/assay/attest"
@@ -25,6 +26,9 @@ func (s *Server) appraiseLoop(ctx context.Context) {
 	for {
 		if err := s.appraiseDue(ctx); err != nil && ctx.Err() == nil {
 			s.failed("appraising failed", err)
+		}
+		if err := s.vetDue(ctx); err != nil && ctx.Err() == nil {
+			s.failed("vetting failed", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -142,8 +146,10 @@ func (s *Server) loadTaken(ctx context.Context, evidence canon.Digest) (t takenE
 type judgement struct {
 	expect    []byte
 	appraisal []byte
-	verdict   policy.Verdict
-	enrol     []attest.Identity // what the node is enrolled with, where this is its first accepted evidence
+	claims    claim.Set         // of the appraisal; nil: a rule room failed, and the verdict is what is said of that
+	verdict   policy.Verdict    // made when it is stored, from the claims and what is known of the party then
+	proven    []attest.Identity // devices whose identity the evidence proves
+	enrol     []attest.Identity // what the node is enrolled with, where this is its first evidence and it is accepted
 	clocks    []attest.TPMClock // that the evidence proves
 	shown     []ledger.Device   // that the node has, as far as this evidence goes
 }
@@ -170,9 +176,10 @@ func (s *Server) decide(ctx context.Context, evidence canon.Digest, got fetched)
 	}
 	done := false
 	err = s.store.Tx(ctx, func(tx *Tx) error {
-		done, err = s.conclude(ctx, tx, t, j, key, now)
+		done, err = s.conclude(ctx, tx, t, &j, key, now)
 		return err
 	})
+	s.store.testingOnlyStep("decided")
 	if err == nil && done {
 		s.metrics.decided(j.verdict.Outcome.String(), took)
 		s.log.Info("verdict", "verdict", j.verdict.Outcome.String(), "node", t.node, "evidence", evidence.Short(), "policy", j.verdict.Policy.Name)
@@ -229,14 +236,13 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 		return j, err
 	}
 	appraisal := s.appraise(o, c)
-	j.verdict = policy.Decide(appraisal.Claims, s.given.policy, now)
 	if j.appraisal, err = appraisal.Canonical(); err != nil {
 		return j, err
 	}
-	j.clocks = verifier.Clocks(o, appraisal)
+	j.claims, j.proven, j.clocks = appraisal.Claims, shown, verifier.Clocks(o, appraisal)
 	j.shown = shownBy(shown, appraisal.Claims)
 	unique := appraisal.Claims.Find("set.device-unique", "set")
-	if j.verdict.Outcome == policy.Accept && len(enrolled) == 0 && unique != nil && unique.Status == claim.Affirmed {
+	if len(enrolled) == 0 && unique != nil && unique.Status == claim.Affirmed {
 		j.enrol = shown
 	}
 	return j, nil
@@ -274,14 +280,26 @@ func failed(evidence canon.Digest, at canon.Time, by *policy.Policy) (verifier.A
 }
 
 // conclude stores a judgement and its entries, and enrols devices. It reports whether it was the first to do so.
-func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgement, key ledger.Signer, now canon.Time) (bool, error) {
+func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j *judgement, key ledger.Signer, now canon.Time) (bool, error) {
 	appraisal := tx.PutBlob(j.appraisal)
 	if j.expect != nil {
 		tx.PutPart(appraisal, j.expect)
 	}
-	payload, err := canon.Marshal(policy.Result{
-		Type: policy.ResultType, Build: s.build, Evidence: t.digest, Appraisal: appraisal, Policy: s.given.policy.Digest(), Verdict: j.verdict,
-	})
+	r := policy.Result{Type: policy.ResultType, Build: s.build, Evidence: t.digest, Appraisal: appraisal, Policy: s.given.policy.Digest()}
+	var party []byte
+	if j.claims != nil {
+		var claims claim.Set
+		var err error
+		if claims, party, err = s.party(ctx, tx, t.node); err != nil {
+			return false, err
+		}
+		if party != nil {
+			r.Party = canon.Sum(party)
+		}
+		j.verdict = policy.Decide(slices.Concat(j.claims, claims), s.given.policy, now)
+	}
+	r.Verdict = j.verdict
+	payload, err := canon.Marshal(r)
 	if err != nil {
 		return false, err
 	}
@@ -294,6 +312,9 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 		return false, err
 	}
 	result := tx.PutBlob(text)
+	if party != nil {
+		tx.PutPart(result, party)
+	}
 	if first, err := decideSubmission(ctx, tx.SQL, t.digest, appraisal, result, j.verdict.Outcome.String(), now); err != nil || !first {
 		return false, err
 	}
@@ -309,10 +330,24 @@ func (s *Server) conclude(ctx context.Context, tx *Tx, t takenEvidence, j judgem
 			return false, err
 		}
 	}
-	if err := s.enrol(ctx, tx, t, j.enrol, now); err != nil {
+	if err := s.leaveDecided(ctx, tx, t, j.proven, now); err != nil {
 		return false, err
 	}
+	if j.verdict.Outcome == policy.Accept {
+		if err := s.enrol(ctx, tx, t, j.enrol, now); err != nil {
+			return false, err
+		}
+	}
 	return true, s.recordShown(ctx, tx, t, j.shown, now)
+}
+
+// leaveDecided leaves to the clock what a verdict means for certificates and devices.
+func (s *Server) leaveDecided(ctx context.Context, tx *Tx, t takenEvidence, shown []attest.Identity, now canon.Time) error {
+	arg, err := canon.Marshal(decidedWork{Evidence: t.digest, Devices: shown})
+	if err != nil {
+		return err
+	}
+	return addWork(ctx, tx.SQL, workDecided, t.node, string(arg), now)
 }
 
 // enrol makes a node the holder of devices. A node that was revoked meanwhile gets none; a device that was enrolled

@@ -24,6 +24,7 @@ type earKept struct {
 	result    policy.Result
 	signed    canon.Digest // of the envelope of result
 	policy    *policy.Policy
+	party     policy.PartyClaims // that the verdict was told
 }
 
 // ear returns an attestation result on decided evidence, signed for this moment. It is a statement about now: where a
@@ -57,7 +58,7 @@ func (s *Server) ear(ctx context.Context, who caller, evidence canon.Digest) ([]
 	}
 	e, err := verifier.NewEAR(kept.appraisal, verifier.EARFacts{
 		Issuer: s.origin, Node: t.node, ID: base64.RawURLEncoding.EncodeToString(id), Build: s.build, Policy: kept.policy,
-		Result: kept.result, Signed: kept.signed, Promise: promise, Challenge: t.challenge, Evidence: o, At: s.time(),
+		Result: kept.result, Signed: kept.signed, Promise: promise, Challenge: t.challenge, Party: kept.party.Claims, Evidence: o, At: s.time(),
 	})
 	if err != nil {
 		return nil, err
@@ -118,6 +119,14 @@ func (s *Server) loadKept(ctx context.Context, evidence canon.Digest) (k earKept
 	}
 	if k.result, err = policy.ParseResult(env.Payload); err != nil {
 		return k, fmt.Errorf("damaged database: verdict on %s: %w", evidence, err)
+	}
+	if !k.result.Party.IsZero() {
+		if text, err = s.store.Blob(ctx, k.result.Party); err != nil {
+			return k, err
+		}
+		if k.party, err = policy.ParsePartyClaims(text); err != nil {
+			return k, fmt.Errorf("damaged database: claims of the party %s: %w", k.result.Party, err)
+		}
 	}
 	if text, err = s.store.Blob(ctx, k.result.Policy); err != nil {
 		return k, err

@@ -2,10 +2,13 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -53,3 +56,49 @@ var (
 	SplitBundle = splitBundle
 	JoinBundle  = joinBundle
 )
+
+// TestingOnlyCertify gives n providers a certificate each, of the tier anonymous.
+func (s *Server) TestingOnlyCertify(ctx context.Context, n int) error {
+	const batch = 200
+	for from := 0; from < n; from += batch {
+		err := s.sit(ctx, func(v *sitting) error {
+			for i := from; i < min(from+batch, n); i++ {
+				provider, id := fmt.Sprintf("p%d", i), fmt.Sprintf("c-%d", i)
+				place := vetting.Place{Provider: provider, Site: fmt.Sprintf("s%d", i)}
+				if err := v.certificateEvent(ctx, provider, vetting.Facts{Type: vetting.FactsType, Provider: provider, Stake: true, ContactHours: 1}); err != nil {
+					return err
+				}
+				for _, a := range []vetting.Act{
+					{Act: vetting.ActDraft, By: "user:olga", Place: place, Tier: claim.TierAnonymous},
+					{Act: vetting.ActSubmit, By: "user:olga"},
+					{Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"},
+				} {
+					if err := v.act(ctx, provider, id, a); err != nil {
+						return err
+					}
+				}
+				c, err := v.certificate(ctx, id)
+				if err != nil {
+					return err
+				}
+				if err := v.weigh(ctx, c, vetting.Act{Act: vetting.ActPass, By: "user:rita"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestingOnlyVet makes the events that are due.
+func (s *Server) TestingOnlyVet(ctx context.Context) error { return s.vetDue(ctx) }
+
+// TestingOnlySetRules sets the operator's parameters from now on.
+func (s *Server) TestingOnlySetRules(ctx context.Context, p vetting.Parameters) error {
+	_, err := s.setRules(ctx, p)
+	return err
+}

@@ -4,17 +4,19 @@ import "time"
 
 // Limits on what callers may ask and what the server takes on.
 const (
-	MaxJSON         = 64 << 10 // bytes of a JSON request
-	MaxAccess       = 1 << 20  // bytes of the document that says who may log in
-	MaxHeader       = 16 << 10 // bytes of a request's header
-	MaxPage         = 256      // rows of one answer
-	MaxScan         = 4096     // entries that one answer is looked for among
-	MaxTokens       = 1000     // good tokens of one tenant
-	MaxLoginsAtOnce = 4        // ID tokens that are judged at one time
-	MaxIssuerAnswer = 1 << 20  // bytes of one answer of an issuer
-	MaxVerifyAtOnce = 4        // anonymous appraisals at one time
-	MaxFetchAtOnce  = 8        // submissions that collateral is fetched for at one time
-	MaxActivations  = 16       // activated keys of one node that an appraisal is told of, and clocks
+	MaxJSON         = 64 << 10  // bytes of a JSON request
+	MaxVettingJSON  = 256 << 10 // bytes of a request about certificates, claims and parameters
+	MaxPolicies     = 16        // of one simulation
+	MaxAccess       = 1 << 20   // bytes of the document that says who may log in
+	MaxHeader       = 16 << 10  // bytes of a request's header
+	MaxPage         = 256       // rows of one answer
+	MaxScan         = 4096      // entries that one answer is looked for among
+	MaxTokens       = 1000      // good tokens of one tenant
+	MaxLoginsAtOnce = 4         // ID tokens that are judged at one time
+	MaxIssuerAnswer = 1 << 20   // bytes of one answer of an issuer
+	MaxVerifyAtOnce = 4         // anonymous appraisals at one time
+	MaxFetchAtOnce  = 8         // submissions that collateral is fetched for at one time
+	MaxActivations  = 16        // activated keys of one node that an appraisal is told of, and clocks
 )
 
 // Periods.
@@ -38,6 +40,8 @@ const (
 	FetchAtOnce     = 10 * time.Second       // one round of fetching, in which no other submission is judged
 	CollateralWait  = 2 * time.Minute        // for which a submission waits for collateral that a vendor may yet give
 	RetryAppraisal  = 10 * time.Second       // after an appraisal that could not be stored
+	RetryEvent      = time.Minute            // after an event of a machine that could not be made
+	UptimeSpan      = 30 * 24 * time.Hour    // in which uptime is counted
 	WitnessTimeout  = 5 * time.Second        // one round of asking witnesses
 	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
 	WitnessSilence  = time.Minute            // after which a witness that does not cosign is told of: longer than CheckpointLife
@@ -59,6 +63,8 @@ const (
 const (
 	leaseIntervals   = 10   // of publishing that a process may miss before its roles are taken over
 	appraiserBatch   = 64   // submissions that one look at the table finds
+	vettingBatch     = 256  // events of one transaction of the clock
+	maxAnswers       = 8192 // pieces of evidence that uptime is counted by
 	collectBatch     = 256  // blobs that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher
 	witnessTries     = 3    // of one witness in a round, each from the size that it named

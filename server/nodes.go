@@ -142,6 +142,9 @@ func (s *Server) revoke(ctx context.Context, who caller, node string) error {
 		if _, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE node = $2 AND ended = 0`, int64(now), node); err != nil {
 			return err
 		}
+		if err := addWork(ctx, tx.SQL, workRevoked, node, "", now); err != nil {
+			return err
+		}
 		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisRevoked, Verifier: s.origin}, now)
 	})
 	if err == nil {

@@ -31,6 +31,7 @@ const (
 	codeTooLarge     = "too-large"     // 413
 	codeMediaType    = "media-type"    // 415
 	codeBadSignature = "bad-signature" // 422: the session key did not sign the bundle
+	codeNotNow       = "not-now"       // 409: not in this state, or not by this caller
 	codeNotDecided   = "not-decided"   // 409: there is no verdict on the evidence yet
 	codeNotPublished = "not-published" // 409: no cosigned checkpoint holds the verdict yet
 	codeStalled      = "stalled"       // 503: nothing was published for too long
@@ -63,6 +64,7 @@ var statuses = map[string]struct {
 	codeTimeout:                 {http.StatusRequestTimeout, "the request came too slowly"},
 	client.CodeChallengeUsed:    {http.StatusConflict, "the challenge was used"},
 	client.CodeChallengeExpired: {http.StatusGone, "the challenge is not open"},
+	codeNotNow:                  {http.StatusConflict, "it cannot happen now"},
 	codeNotDecided:              {http.StatusConflict, "the evidence is not decided"},
 	codeNotPublished:            {http.StatusConflict, "the verdict is not published"},
 	codeStalled:                 {http.StatusServiceUnavailable, "the log is stalled"},

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
@@ -26,6 +27,7 @@ var folded = []string{
 	"arrival", "log", "entry", "run_filter", "stream", "tile", "heads", "stream_head",
 	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased", "benchmark",
 	"inventory", "inventory_device", "placement", "shown", "device_alias",
+	"machine", "machine_end", "place_unit", "vetted", "appraised", "provider", "observed", "notice",
 }
 
 // leases belong to running processes.
@@ -83,6 +85,8 @@ type rebuild struct {
 	db       *sqldb.DB // of dst
 	done     Rebuilt
 	progress func(stage string, done, total int64) // nil: nobody asks
+
+	rules vetting.History // of all logs
 
 	// Of the log that is folded.
 	log    int64
@@ -319,8 +323,24 @@ func (b *rebuild) foldEntry(ctx context.Context, place int64, commitment canon.D
 		return b.foldErasure(ctx, place, e)
 	case ledger.KindBenchmark:
 		return b.foldBenchmark(ctx, e)
+	case ledger.KindRules, ledger.KindCertificate:
+		return b.foldVetting(ctx, commitment, e)
 	}
 	return nil
+}
+
+// foldVetting lets happen to certificates and devices what the entry says. What follows of it are entries of their own.
+func (b *rebuild) foldVetting(ctx context.Context, commitment canon.Digest, e ledger.Entry) error {
+	body, err := b.old.Blob(ctx, e.Body)
+	if err != nil {
+		return err
+	}
+	event := ledger.Event{Entry: e, Body: body}
+	if e.Kind == ledger.KindRules {
+		return b.rules.Add(event)
+	}
+	_, err = foldVetting(ctx, b.dst, "", &b.rules, commitment, event)
+	return err
 }
 
 func (b *rebuild) foldErasure(ctx context.Context, place int64, e ledger.Entry) error {

@@ -81,6 +81,9 @@ type Server struct {
 	stall     atomic.Bool // the last try to publish found no quorum
 	away      atomic.Bool // the database was not available, which was told
 
+	roomMu sync.Mutex // guards room
+	room   room
+
 	turns    turns
 	mirror   *Mirror       // nil: none, or another process writes it
 	newAdmin string        // admin token that this start made, or empty
@@ -316,10 +319,10 @@ func serveHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, han
 	return nil
 }
 
-// Advance does once what Run does all the time: takes the roles that are free, appraises what is due and publishes. It is
+// Advance does once what Run does all the time: takes the roles that are free, appraises what is due, makes the events that are due and publishes. It is
 // for callers that serve the handler themselves and want to know when it is done.
 func (s *Server) Advance(ctx context.Context) error {
-	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.benchmarksDue(ctx), s.publish(ctx), s.filterRuns(ctx), s.updateMirror(ctx))
+	return errors.Join(s.takeTurns(ctx), s.appraiseDue(ctx), s.benchmarksDue(ctx), s.vetDue(ctx), s.publish(ctx), s.filterRuns(ctx), s.updateMirror(ctx))
 }
 
 // everyInterval does one thing until the context ends. A failure is an alarm and not an end: promises wait.

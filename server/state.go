@@ -80,7 +80,15 @@ func decideSubmission(ctx context.Context, tx *sql.Tx, evidence, appraisal, resu
 		return false, fmt.Errorf("store a verdict: %w", err)
 	}
 	n, err := done.RowsAffected()
-	return n > 0, err
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO appraised(node, appraisal) SELECT node, appraisal FROM submission WHERE evidence = $1
+		ON CONFLICT (node) DO UPDATE SET appraisal = excluded.appraisal`, evidence[:])
+	if err != nil {
+		return false, fmt.Errorf("store a verdict: %w", err)
+	}
+	return true, nil
 }
 
 // putClocks keeps what judged quotes said of the clocks of a node's TPM.

@@ -271,6 +271,7 @@ type EARFacts struct {
 	Signed    canon.Digest  // of the signed envelope of Result
 	Promise   *ledger.Envelope
 	Challenge attest.Challenge // that the evidence answers
+	Party     claim.Set        // what the verdict was told of the party, beside the appraisal
 	Evidence  *Opened
 	At        canon.Time // the server's clock
 }
@@ -297,7 +298,8 @@ func NewEAR(a Appraisal, f EARFacts) (EAR, error) {
 	case f.At < f.Result.Verdict.AsOf:
 		return EAR{}, fmt.Errorf("attestation result: of %s, before its verdict of %s", f.At, f.Result.Verdict.AsOf)
 	}
-	now := policy.Decide(a.Claims, f.Policy, f.At)
+	all := slices.Concat(a.Claims, f.Party)
+	now := policy.Decide(all, f.Policy, f.At)
 	outcome := worse(f.Result.Verdict.Outcome, now.Outcome)
 	e := EAR{
 		Profile: EARProfile, Issuer: f.Issuer, Subject: f.Node, ID: f.ID, IssuedAt: int64(f.At), NotBefore: int64(f.At),
@@ -306,8 +308,8 @@ func NewEAR(a Appraisal, f EARFacts) (EAR, error) {
 		Verdict: f.Result.Verdict.Outcome, AsOf: f.Result.Verdict.AsOf, Policy: f.Result.Verdict.Policy.Name, Open: now.Open,
 		VendorRoots: slices.Contains(a.Inputs, Input{InputRoots, VendorRoots().Digest()}), Promise: f.Promise,
 	}
-	e.Expires = int64(f.At + lifeOf(a.Claims, f.Policy, f.At, now.Outcome))
-	e.Status = statusOf(outcome, a.Claims, f.Policy, now.Open)
+	e.Expires = int64(f.At + lifeOf(all, f.Policy, f.At, now.Outcome))
+	e.Status = statusOf(outcome, all, f.Policy, now.Open)
 	named := map[string]bool{} // subjects that a reason speaks against
 	for _, r := range append(slices.Clone(f.Result.Verdict.Reasons), now.Reasons...) {
 		named[r.Subject] = named[r.Subject] || r.Status != claim.Unknown || claim.Reason(r.Observed).Code() == claim.EvidenceMissing

@@ -101,6 +101,7 @@ could not run, 3 undecided.`,
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.enrolCommand(), a.benchmarkCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
 	root.AddCommand(a.retentionCommand(), a.blobsCommand())
 	root.AddCommand(a.contextCommand(), a.whoamiCommand(), a.logoutCommand(), a.tokenCommand(), a.accessCommand())
+	root.AddCommand(a.certifyCommand(), a.providersCommand(), a.issuersCommand(), a.rulesCommand())
 	manual.Add(root)
 	sayUsage(root)
 	out := &output{Writer: a.stdout}

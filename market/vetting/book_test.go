@@ -15,77 +15,126 @@ import (
 	"github.com/assay-network/assay/market/vetting"
 )
 
-// A book folds all entries; notices are owed until they stand in the log.
+// TestBook folds a log in which a certificate is given: each entry must be what the ones before it make of it.
 func TestBook(t *testing.T) {
-	b := vetting.NewBook(results{})
-	f := certified(t, claim.TierAttestedFacility)
-	f.weigh(now+1, finding(vetting.FindingTCB))
-	owed := 0
-	for _, e := range f.events {
-		a, err := b.Apply(e)
+	l, _ := vouched(t)
+	o := observed(now)
+	entry := func(v any, refs ...canon.Digest) ledger.Event {
+		t.Helper()
+		b, err := canon.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		owed += len(a.Drafts)
-		if a.Certificate != "c-1" || a.Status == "" {
-			t.Errorf("%+v", a)
-		}
-		if b.Owed() != owed {
-			t.Errorf("owed %d, want %d", b.Owed(), owed)
-		}
-		for _, d := range a.Drafts {
-			n := event(d.Kind, d.Stream, e.Entry.Time, d.Body)
-			if n.Entry.Stream = "provider:p2"; true {
-				if _, err := b.Apply(n); err == nil {
-					t.Error("a notice to another was taken")
+		e := event(ledger.KindCertificate, "provider:p1", now, b)
+		e.Entry.Refs = append([]canon.Digest{}, refs...)
+		return e
+	}
+	act := func(a vetting.Act, refs ...canon.Digest) ledger.Event {
+		a.Type, a.Certificate = vetting.ActType, "c-1"
+		return entry(a, refs...)
+	}
+	standing := l.Stand(place, ten, o, vetting.Defaults(), now)
+	other := standing
+	other.Tier = claim.TierAttested
+	seen := entry(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: now, Observed: o})
+	pass := vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: standing}
+	notice := func(about string, due canon.Time) ledger.Event {
+		return entry(vetting.Notice{Type: vetting.NoticeType, Notice: vetting.NoticeState, Certificate: "c-1", About: about, At: now, Due: due})
+	}
+	log := []ledger.Event{
+		entry(vetting.Facts{Type: vetting.FactsType, Provider: "p1", Stake: true, ContactHours: 1}),
+		act(vetting.Act{Act: vetting.ActDraft, By: "user:olga", Place: place, Tier: claim.TierAttested, Assertions: ten}),
+		act(vetting.Act{Act: vetting.ActSubmit, By: "user:olga"}),
+		notice("draft submitted submitted", now+14*day),
+		act(vetting.Act{Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"}),
+		notice("submitted in-review assigned", now+14*day),
+		seen,
+		act(pass, seen.Entry.Body),
+		notice("in-review certified passed", 0),
+	}
+	forged := pass
+	forged.Standing = other
+	o2 := o
+	o2.ContactHours = 4
+	o3 := o
+	o3.Contested = []string{cpu.ID}
+	for _, tc := range []struct {
+		name string
+		at   int          // entry that is exchanged
+		by   ledger.Event // zero: left out
+		want string
+	}{
+		{name: "as it should be", at: -1},
+		{"a notice left out", 3, ledger.Event{}, "entry 2 must be followed by certificate/v1"},
+		{"another notice", 3, notice("draft submitted because", 0), "no event calls for it"},
+		{"another standing than the claims give", 7, act(forged, seen.Entry.Body), "differs: standing logged with tier attested, recomputed attested-facility"},
+		{"a standing on nothing", 7, act(pass), "does not rest on what was observed last"},
+		{"an observation of another time", 6, entry(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: now - 1, Observed: o}), "observed 2026-"},
+		{"another contact than was found out", 6, entry(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: now, Observed: o2}), "observed otherwise of the provider"},
+		{"a device that nobody contests", 6, entry(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: now, Observed: o3}), "as contested, the entries before say []"},
+		{"facts in another's stream", 0, func() ledger.Event {
+			e := entry(vetting.Facts{Type: vetting.FactsType, Provider: "p1"})
+			e.Entry.Stream = "provider:p2"
+			return e
+		}(), "want \"provider:p1\""},
+		{"a host's second certificate", 8, func() ledger.Event {
+			return entry(vetting.Act{Type: vetting.ActType, Certificate: "c-2", Act: vetting.ActDraft, By: "user:olga", Place: place, Tier: claim.TierAttested})
+		}(), "host host-1 has certificate c-1"},
+		{"another type", 0, entry(vetting.Facts{Type: "assay/badge/v1"}), "is not known to this build"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := vetting.NewBook(results{}, nil)
+			b.Registry = l.Registry
+			var errs []string
+			for i, e := range log {
+				if i == tc.at {
+					if e = tc.by; e.Body == nil {
+						continue
+					}
+				}
+				if err := b.Add(int64(i), e); err != nil {
+					errs = append(errs, err.Error())
 				}
 			}
-			n.Entry.Stream = d.Stream
-			if _, err := b.Apply(n); err != nil {
-				t.Error(err)
+			got := strings.Join(errs, "; ")
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("%q, want %q", got, tc.want)
 			}
-			if _, err := b.Apply(n); err == nil {
-				t.Error("a notice was taken twice")
+			if c, _ := b.Certificate("c-1"); tc.want == "" && (c.Tier != claim.TierAttested || b.Owes()) {
+				t.Errorf("%+v", c)
 			}
-			owed--
-		}
+		})
 	}
-	one, _ := b.Certificates["c-1"].Canonical()
-	two, _ := f.state.Canonical()
-	if string(one) != string(two) || owed != 0 {
-		t.Error("the book has another state")
-	}
-	sighting := func(event2 string, host string) ledger.Event {
-		s := vetting.Sighting{Type: vetting.SightingType, Device: cpu.ID, Event: event2, Provider: "p1", Host: host}
-		if event2 == vetting.DeviceSeen {
-			s.Evidence = canon.Sum(nil)
-		} else {
-			s.By = "user:olga"
-		}
-		body, err := canon.Marshal(s)
+}
+
+// TestPartyBefore: what a host's certificate says of the party holds from an entry on, until the next one.
+func TestPartyBefore(t *testing.T) {
+	b := vetting.NewBook(results{}, nil)
+	at := func(i int64, a vetting.Act) {
+		t.Helper()
+		a.Type, a.By = vetting.ActType, "user:olga"
+		body, err := canon.Marshal(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return event(ledger.KindCertificate, "provider:p1", now, body)
-	}
-	for i, e := range []ledger.Event{sighting(vetting.DeviceSeen, "host-1"), sighting(vetting.DeviceRelease, "host-1"), sighting(vetting.DeviceSeen, "host-2")} {
-		if a, err := b.Apply(e); err != nil || a.Device != cpu.ID {
-			t.Errorf("event %d: %+v %v", i, a, err)
+		if err := b.Add(i, event(ledger.KindCertificate, "provider:p1", now, body)); err != nil && b.Owes() {
+			t.Fatal(err)
 		}
 	}
-	if b.Devices[cpu.ID].Holder.Host != "host-2" {
-		t.Errorf("%+v", b.Devices[cpu.ID])
+	at(5, vetting.Act{Act: vetting.ActDraft, Certificate: "c-1", Place: place, Tier: claim.TierAttested})
+	at(9, vetting.Act{Act: vetting.ActEnd, Certificate: "c-1"})
+	at(20, vetting.Act{Act: vetting.ActDraft, Certificate: "c-2", Place: place, Tier: claim.TierAttested})
+	if _, ok := b.PartyBefore("host-1", 5); ok {
+		t.Error("a certificate before it was drafted")
 	}
-	for name, e := range map[string]ledger.Event{
-		"another kind": event(ledger.KindVerdict, ledger.StreamVerifier, now, nil),
-		"no document":  event(ledger.KindCertificate, "provider:p1", now, []byte("{")),
-		"another type": event(ledger.KindCertificate, "provider:p1", now, []byte(`{"type":"assay/badge/v1"}`)),
-		"no envelope":  event(ledger.KindClaim, "issuer:x", now, []byte("{}")),
-		"no rules":     event(ledger.KindRules, ledger.StreamServer, now, []byte("{}")),
-	} {
-		if _, err := b.Apply(e); err == nil {
-			t.Errorf("%s: taken", name)
-		}
+	first, _ := b.PartyBefore("host-1", 6)
+	ended, _ := b.PartyBefore("host-1", 20)
+	second, ok := b.PartyBefore("host-1", 21)
+	if !ok || first == ended || second == ended || second == first {
+		t.Errorf("%s %s %s", first, ended, second)
+	}
+	if _, ok := b.PartyBefore("host-2", 30); ok {
+		t.Error("another host's")
 	}
 }
 

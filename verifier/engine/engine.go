@@ -53,8 +53,9 @@ type Appraise struct {
 
 // Decide asks for the verdict on the claims of an appraisal.
 type Decide struct {
-	Appraisal canon.Digest `json:"appraisal"` // of its canonical bytes
-	Policy    canon.Digest `json:"policy"`    // of its canonical bytes
+	Appraisal canon.Digest `json:"appraisal"`      // of its canonical bytes
+	Policy    canon.Digest `json:"policy"`         // of its canonical bytes
+	Party     canon.Digest `json:"party,omitzero"` // of what is known of the party beside, [policy.PartyClaims]; absent: nothing
 	AsOf      canon.Time   `json:"as_of"`
 }
 
@@ -274,5 +275,13 @@ func (j job) decide(d Decide) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return canon.Marshal(policy.Decide(appraisal.Claims, p, d.AsOf))
+	claims := appraisal.Claims
+	if !d.Party.IsZero() {
+		party, err := read(j, "party", d.Party, policy.ParsePartyClaims)
+		if err != nil {
+			return nil, err
+		}
+		claims = slices.Concat(claims, party.Claims)
+	}
+	return canon.Marshal(policy.Decide(claims, p, d.AsOf))
 }

@@ -185,6 +185,11 @@ func (i *instance) request(ctx context.Context, j engine.Job, blobs engine.Blobs
 		if err := give(j.Decide.Policy, true); err != nil {
 			return q, err
 		}
+		if !j.Decide.Party.IsZero() {
+			if err := give(j.Decide.Party, false); err != nil {
+				return q, err
+			}
+		}
 	}
 	return q, nil
 }

@@ -1,0 +1,149 @@
+package audit_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/verifier"
+)
+
+// TestToldOfTheParty: a verdict is recomputed with the claims about the party that it names, and they must be those of the
+// host's certificate.
+func TestToldOfTheParty(t *testing.T) {
+	party, err := policy.Load("party.yaml", []byte("type: assay/policy/v1\nname: party\nrequire: [{claim: sevsnp.signature, of: cpu}, {claim: party.tier, of: party, is: attested}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drafted := vetting.Act{Type: vetting.ActType, Certificate: "c-1", Act: vetting.ActDraft, By: "user:olga", Place: vetting.Place{Provider: "p1", Host: "good"}, Tier: claim.TierAttested}
+	for _, tc := range []struct {
+		name  string
+		draft bool
+		told  func(p *policy.PartyClaims) bool // whether the result names claims, changed
+		blind bool                             // the verdict is made without them
+		want  string
+	}{
+		{name: "without a certificate"},
+		{name: "as it should be", draft: true, told: func(*policy.PartyClaims) bool { return true }},
+		{name: "a certificate, and not told", draft: true, want: "by the certificate of host good they were"},
+		{name: "told otherwise", draft: true, told: func(p *policy.PartyClaims) bool {
+			p.Claims = slices.Clone(p.Claims)
+			p.Claims[len(p.Claims)-1] = claim.Claim{ID: "party.tier", Subject: claim.SubjectParty, Status: claim.Affirmed, Value: claim.TierAttested}
+			return true
+		}, want: "by the certificate of host good they were"},
+		{name: "told without a certificate", told: func(*policy.PartyClaims) bool { return true }, want: "host good had no certificate"},
+		{name: "told, and judged without", draft: true, told: func(*policy.PartyClaims) bool { return true }, blind: true, want: "differs: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newService(t, "one")
+			s.policy = party
+			s.append(ledger.KindPolicy, ledger.StreamServer, s.putBytes(party.Canonical()))
+			var h vetting.History
+			body := s.bytes(drafted)
+			e := ledger.Event{Entry: ledger.Entry{Kind: ledger.KindCertificate, Stream: ledger.ProviderStream("p1"), Time: s.now}, Body: body}
+			step, err := h.Certify(vetting.Certificate{}, e)
+			s.must(err)
+			if tc.draft {
+				s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.putBytes(body))
+			}
+			s.changeResult = func(r *policy.Result) {
+				p := step.State.Party()
+				if tc.told == nil || !tc.told(&p) {
+					return
+				}
+				r.Party = s.put(p)
+				if tc.blind {
+					return
+				}
+				a, err := verifier.ParseAppraisal(s.blobs[r.Appraisal])
+				s.must(err)
+				r.Verdict = policy.Decide(slices.Concat(a.Claims, p.Claims), party, r.Verdict.AsOf)
+			}
+			s.serve(newHost("good", 0))
+			s.publish()
+			r := replay(t, s.export(), s.trust(), audit.Options{})
+			if tc.want == "" && r.Outcome != audit.Equal || tc.want != "" && (r.Outcome == audit.Equal || !contains(r, tc.want)) {
+				t.Errorf("%s\nwant %q", r.Text(), tc.want)
+			}
+		})
+	}
+}
+
+func contains(r audit.Report, what string) bool {
+	return slices.ContainsFunc(r.Faults, func(f audit.Fault) bool { return strings.Contains(f.What, what) })
+}
+
+// TestHardwareOfAnObservation: what is observed of a host's hardware is read off its last appraisal.
+func TestHardwareOfAnObservation(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(h *vetting.Hardware, first canon.Digest)
+		want   string
+	}{
+		{name: "as it should be", change: func(*vetting.Hardware, canon.Digest) {}},
+		{name: "a better level", change: func(h *vetting.Hardware, _ canon.Digest) { h.Level = vetting.HardwareGPU }, want: "differs: hardware of host good logged as"},
+		{name: "an earlier appraisal", change: func(h *vetting.Hardware, first canon.Digest) { h.Evidence = first }, want: "has a later one"},
+		{name: "no appraisal", change: func(h *vetting.Hardware, _ canon.Digest) { *h = vetting.Hardware{} }, want: "has a later one"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newService(t, "one")
+			var appraisals []canon.Digest
+			s.changeResult = func(r *policy.Result) { appraisals = append(appraisals, r.Appraisal) }
+			host := newHost("good", 0)
+			s.serve(host)
+			s.now += 120
+			s.serve(host)
+			s.now += 120
+			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Act{Type: vetting.ActType, Certificate: "c-1", Act: vetting.ActDraft, By: "user:olga",
+				Place: vetting.Place{Provider: "p1", Host: "good"}, Tier: claim.TierAttested}))
+			a, err := verifier.ParseAppraisal(s.blobs[appraisals[1]])
+			s.must(err)
+			h := vetting.Axis(a.Claims, a.AsOf, appraisals[1], vetting.Defaults())
+			tc.change(&h, appraisals[0])
+			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: s.now,
+				Observed: vetting.Observed{Hardware: h}}))
+			s.publish()
+			r := replay(t, s.export(), s.trust(), audit.Options{})
+			if tc.want == "" && r.Outcome != audit.Equal || tc.want != "" && (r.Outcome == audit.Equal || !contains(r, tc.want)) {
+				t.Errorf("%s\nwant %q", r.Text(), tc.want)
+			}
+		})
+	}
+}
+
+// TestSightings: a device is seen on a host by evidence of that host which shows it.
+func TestSightings(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(s *vetting.Sighting)
+		want   string
+	}{
+		{name: "as it should be", change: func(*vetting.Sighting) {}},
+		{name: "another device", change: func(s *vetting.Sighting) { s.Device = "amd-chip-id:00" }, want: "by evidence that does not show it"},
+		{name: "another host", change: func(s *vetting.Sighting) { s.Host = "other" }, want: "by evidence that does not show it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newService(t, "one")
+			host := newHost("good", 0)
+			var evidence canon.Digest
+			s.changeResult = func(r *policy.Result) { evidence = r.Evidence }
+			s.serve(host)
+			seen := vetting.Sighting{Type: vetting.SightingType, Device: vetting.NewDevice(attest.IdentityAMDChip, host.platform.Fields.ChipID[:], nil).ID, Event: vetting.DeviceSeen,
+				Provider: "p1", Host: "good", Evidence: evidence}
+			tc.change(&seen)
+			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(seen))
+			s.publish()
+			r := replay(t, s.export(), s.trust(), audit.Options{})
+			if tc.want == "" && r.Outcome != audit.Equal || tc.want != "" && (r.Outcome == audit.Equal || !contains(r, tc.want)) {
+				t.Errorf("%s\nwant %q", r.Text(), tc.want)
+			}
+		})
+	}
+}

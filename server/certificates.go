@@ -1,0 +1,384 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
+	"github.com/assay-network/assay/policy"
+)
+
+// Inputs and answers of the operations on certificates.
+type (
+	certificateList struct {
+		Certificates []vetting.Certificate `json:"certificates"`
+		After        string                `json:"after,omitzero"` // where the next page begins; absent: this was the last
+	}
+	certificatesInput struct {
+		Provider string `query:"provider" doc:"absent: of all"`
+		After    string `query:"after" doc:"id of a certificate: the page begins after it"`
+	}
+	certificateInput struct {
+		ID string `path:"id"`
+	}
+	certificateRequestInput struct {
+		Body client.CertificateRequest
+	}
+	certificateActInput struct {
+		ID   string `path:"id"`
+		Body client.CertificateAct
+	}
+	simulationInput struct {
+		Body client.Simulation
+	}
+	simulated struct {
+		Hosts int            `json:"hosts"` // that have a certificate which stands
+		Falls []vetting.Fall `json:"falls"`
+	}
+	deviceActInput struct {
+		ID   string `path:"id"`
+		Body client.DeviceAct
+	}
+)
+
+func (s *Server) certificateOperations(api huma.API) {
+	register(s, api, operation(http.MethodPost, "/v1/certificates", "requestCertificate", "Draft and submit a certificate", http.StatusCreated, MaxVettingJSON, schemeAdmin),
+		func(ctx context.Context, in *certificateRequestInput) (*answer[vetting.Certificate], error) {
+			return answered(s.requestCertificate(ctx, in.Body))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/certificates", "certificates", "List certificates", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, in *certificatesInput) (*answer[certificateList], error) {
+			return answered(s.certificates(ctx, in.Provider, in.After))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/certificates/simulate", "simulate", "Ask what would become of hosts if a vendor raised its level; nothing is stored", http.StatusOK, MaxVettingJSON, schemeAdmin),
+		func(ctx context.Context, in *simulationInput) (*answer[simulated], error) {
+			return answered(s.simulate(ctx, in.Body))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/certificates/{id}", "certificate", "Ask how a certificate stands", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, in *certificateInput) (*answer[vetting.Certificate], error) {
+			return answered(s.certificate(ctx, in.ID))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/certificates/{id}/acts", "actOnCertificate", "Let something happen to a certificate", http.StatusCreated, MaxVettingJSON, schemeAdmin),
+		func(ctx context.Context, in *certificateActInput) (*answer[vetting.Certificate], error) {
+			return answered(s.actOnCertificate(ctx, in.ID, in.Body))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/devices/{id}/acts", "actOnDevice", "Say whose a contested device is, or give one up", http.StatusCreated, MaxVettingJSON, schemeAdmin),
+		func(ctx context.Context, in *deviceActInput) (*answer[vetting.DeviceState], error) {
+			return answered(s.actOnDevice(ctx, in.ID, in.Body))
+		})
+}
+
+// principal names who acts: somebody for whom the operator speaks, or the token.
+func principal(ctx context.Context, as string) string {
+	if as != "" {
+		return as
+	}
+	return callerOf(ctx).token.Principal
+}
+
+// refused turns an event that does not fit into a refusal, and passes on any other error.
+func refused(err error) error {
+	var e *eventError
+	if errors.As(err, &e) {
+		return refuse(codeNotNow, "%v", e.error)
+	}
+	return err
+}
+
+func assertions(said []client.PartyAssertion) (list []vetting.Assertion, err error) {
+	for _, x := range said {
+		a := vetting.Assertion{Subject: vetting.Subject{ID: x.Subject.ID}, Attribute: x.Attribute, Value: x.Value}
+		if err := a.Subject.Kind.UnmarshalText([]byte(x.Subject.Kind)); err != nil {
+			return nil, refuse(codeMalformed, "assertion: %v", err)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// requestCertificate drafts a certificate and submits it.
+func (s *Server) requestCertificate(ctx context.Context, r client.CertificateRequest) (c vetting.Certificate, err error) {
+	said, err := assertions(r.Assertions)
+	if err != nil {
+		return c, err
+	}
+	if r.Provider == vetting.Unaffiliated || r.Provider == vetting.Operator {
+		return c, refuse(codeMalformed, "provider %q: the name is the server's", r.Provider)
+	}
+	place := vetting.Place{Provider: r.Provider, Site: r.Site, Host: r.Host}
+	draw, err := s.draw(8)
+	if err != nil {
+		return c, err
+	}
+	id, by := "c-"+hex.EncodeToString(draw), principal(ctx, r.As)
+	err = s.sit(ctx, func(v *sitting) error {
+		if r.Host != "" {
+			if place.Devices, err = v.devicesOf(ctx, r.Host); err != nil {
+				return err
+			}
+			last, ok, err := s.certificateOf(ctx, v.sql, "", r.Host)
+			if err != nil {
+				return err
+			}
+			if ok && !last.Ended() {
+				return refuse(codeNotNow, "host %s has certificate %s, which is %s", r.Host, last.ID, last.Status)
+			}
+		}
+		draft := vetting.Act{Type: vetting.ActType, Certificate: id, Act: vetting.ActDraft, By: by, Place: place, Tier: r.Tier, Assertions: said}
+		if err := draft.Validate(); err != nil {
+			return refuse(codeMalformed, "%v", err)
+		}
+		if err := v.act(ctx, r.Provider, id, draft); err != nil {
+			return err
+		}
+		if err := v.act(ctx, r.Provider, id, vetting.Act{Act: vetting.ActSubmit, By: by}); err != nil {
+			return err
+		}
+		c, err = v.certificate(ctx, id)
+		return err
+	})
+	return c, refused(err)
+}
+
+// devicesOf returns the devices that a node is enrolled with.
+func (v *sitting) devicesOf(ctx context.Context, node string) ([]vetting.Device, error) {
+	var revoked int64
+	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`, node).Scan(&revoked); err != nil || revoked != 0 {
+		return nil, refuse(codeNotFound, "no such node, or it was revoked: %.80q", node)
+	}
+	held, err := v.s.devices(ctx, `node = $1`, node)
+	if err != nil {
+		return nil, err
+	}
+	a, _, err := v.s.lastAppraisal(ctx, v.sql, node)
+	if err != nil {
+		return nil, err
+	}
+	var all []vetting.Device
+	for _, h := range held {
+		all = append(all, vetting.NewDevice(h.Identity.Kind, h.Identity.Value, a.Claims))
+	}
+	return vetting.Devices(all), nil
+}
+
+func (s *Server) certificate(ctx context.Context, id string) (vetting.Certificate, error) {
+	c, err := loadMachine[vetting.Certificate](ctx, s.store.db.Reader(), "", machineCertificate, id)
+	if errors.Is(err, errNoMachine) {
+		return c, refuse(codeNotFound, "no such certificate")
+	}
+	return c, err
+}
+
+func (s *Server) certificates(ctx context.Context, provider, after string) (certificateList, error) {
+	where, args := `kind = 'certificate' AND id > $1`, []any{after}
+	if provider != "" {
+		where, args = where+` AND tenant = $2`, append(args, provider)
+	}
+	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), where+fmt.Sprintf(` AND id <= COALESCE((SELECT MAX(id) FROM
+		(SELECT id FROM machine WHERE %s ORDER BY id LIMIT %d) AS page), '')`, where, MaxPage), args...)
+	list := certificateList{Certificates: append([]vetting.Certificate{}, all...)}
+	if len(all) == MaxPage {
+		list.After = all[MaxPage-1].ID
+	}
+	return list, err
+}
+
+// actsAsked are those that a request can ask for; the others are made by the server.
+var actsAsked = map[string]bool{
+	vetting.ActAssign: true, vetting.ActPass: true, vetting.ActFail: true, vetting.ActAssess: true, vetting.ActEdit: true, vetting.ActRenew: true,
+	vetting.ActWindow: true, vetting.ActFreeze: true, vetting.ActRevoke: true, vetting.ActAppeal: true, vetting.ActTriage: true, vetting.ActRule: true, vetting.ActEnd: true,
+}
+
+func (s *Server) actOnCertificate(ctx context.Context, id string, r client.CertificateAct) (c vetting.Certificate, err error) {
+	said, err := assertions(r.Assertions)
+	if err != nil {
+		return c, err
+	}
+	if !actsAsked[r.Act] {
+		return c, refuse(codeMalformed, "act %.80q: nothing that can be asked for", r.Act)
+	}
+	a := vetting.Act{
+		Act: r.Act, By: principal(ctx, r.As), Tier: r.Tier, Reviewer: r.Reviewer, Officers: r.Officers, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
+		Reason: r.Reason, Window: vetting.Window{From: r.From, Until: r.Until}, Assertions: said,
+	}
+	err = s.sit(ctx, func(v *sitting) error {
+		if c, err = v.certificate(ctx, id); err != nil {
+			return err
+		}
+		weighs := a.Act == vetting.ActPass || a.Act == vetting.ActAssess
+		check := a
+		check.Type, check.Certificate = vetting.ActType, id
+		if weighs {
+			check.Standing = vetting.Standing{At: v.now, Until: v.now + 1}
+		}
+		if err := check.Validate(); err != nil {
+			return refuse(codeMalformed, "%v", err)
+		}
+		if weighs {
+			err = v.weigh(ctx, c, a)
+		} else {
+			err = v.act(ctx, c.Place.Provider, id, a)
+		}
+		if err != nil {
+			return err
+		}
+		if a.Act == vetting.ActEdit {
+			if err := v.assess(ctx, id); err != nil {
+				return err
+			}
+		}
+		c, err = v.certificate(ctx, id)
+		return err
+	})
+	return c, refused(err)
+}
+
+func (s *Server) actOnDevice(ctx context.Context, id string, r client.DeviceAct) (d vetting.DeviceState, err error) {
+	if r.Act != vetting.DeviceSettle && r.Act != vetting.DeviceRelease {
+		return d, refuse(codeMalformed, "act %.80q: want settle or release", r.Act)
+	}
+	err = s.sit(ctx, func(v *sitting) error {
+		if d, err = loadMachine[vetting.DeviceState](ctx, v.sql, s.store.db.ForUpdate(), machineDevice, id); errors.Is(err, errNoMachine) {
+			return refuse(codeNotFound, "no such device")
+		} else if err != nil {
+			return err
+		}
+		before := d
+		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: d.Holder.Provider, Host: r.Host, By: principal(ctx, r.As), Evidence: r.Evidence}
+		if err := sighting.Validate(); err != nil {
+			return refuse(codeMalformed, "%v", err)
+		}
+		if err := v.sighting(ctx, sighting); err != nil {
+			return err
+		}
+		for _, h := range append(before.Challengers, before.Holder) { // what they may show is another now
+			c, ok, err := s.certificateOf(ctx, v.sql, "", h.Host)
+			if err != nil {
+				return err
+			}
+			if ok {
+				if err := addWork(ctx, v.sql, workAssess, c.ID, "", v.now); err != nil {
+					return err
+				}
+			}
+		}
+		d, err = loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, id)
+		return err
+	})
+	return d, refused(err)
+}
+
+// simulate says what would become of hosts. It changes nothing.
+func (s *Server) simulate(ctx context.Context, r client.Simulation) (simulated, error) {
+	if err := (vetting.Subject{Kind: vetting.UnitModel, ID: r.Model}).Validate(); err != nil {
+		return simulated{}, refuse(codeMalformed, "%v", err)
+	}
+	if len(r.Policies) > MaxPolicies {
+		return simulated{}, refuse(codeMalformed, "%d policies, at most %d", len(r.Policies), MaxPolicies)
+	}
+	var policies []*policy.Policy
+	for _, name := range r.Policies {
+		p, ok := policy.Builtin(name)
+		if !ok && strings.HasPrefix(name, "{") {
+			var err error
+			if p, err = policy.ParseCanonical([]byte(name)); err != nil {
+				return simulated{}, refuse(codeMalformed, "%v", err)
+			}
+		} else if !ok {
+			return simulated{}, refuse(codeMalformed, "policy %.80q: none of the built-in ones", name)
+		}
+		policies = append(policies, p)
+	}
+	if len(policies) == 0 {
+		policies = append(policies, s.given.policy)
+	}
+	hosts, err := s.candidates(ctx)
+	if err != nil {
+		return simulated{}, err
+	}
+	out := simulated{Hosts: len(hosts), Falls: []vetting.Fall{}}
+	err = s.view(ctx, func(_ *vetting.Registry, h *vetting.History, now canon.Time) error {
+		if r.Date < now {
+			return refuse(codeMalformed, "date %s: it is past", r.Date)
+		}
+		out.Falls = append(out.Falls, vetting.Recover(vetting.Recovery{Date: r.Date, Model: r.Model, Exploited: r.Exploited}, hosts, policies, h.At(now), now)...)
+		return nil
+	})
+	return out, err
+}
+
+type rulesInput struct {
+	Body vetting.Parameters
+}
+
+func (s *Server) rulesOperations(api huma.API) {
+	register(s, api, operation(http.MethodGet, "/v1/rules", "rules", "Ask for the operator's parameters as they stand", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*answer[vetting.Parameters], error) {
+			var p vetting.Parameters
+			err := s.view(ctx, func(_ *vetting.Registry, h *vetting.History, now canon.Time) error {
+				p = h.At(now)
+				return nil
+			})
+			return answered(p, err)
+		})
+	register(s, api, operation(http.MethodPost, "/v1/rules", "setRules", "Set the operator's parameters from an instant on", http.StatusCreated, MaxVettingJSON, schemeAdmin),
+		func(ctx context.Context, in *rulesInput) (*answer[client.Logged], error) {
+			return answered(s.setRules(ctx, in.Body))
+		})
+}
+
+// setRules logs parameters. Without an effective time they stand from now on.
+func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.Logged, err error) {
+	err = s.sit(ctx, func(v *sitting) error {
+		p := p
+		if p.Effective == 0 {
+			p.Effective = v.now
+		}
+		refs, err := v.rulesBefore(ctx)
+		if err != nil {
+			return err
+		}
+		p.Previous = canon.Digest{}
+		if len(refs) > 0 {
+			p.Previous = refs[0]
+		}
+		if err := p.Validate(); err != nil {
+			return refuse(codeMalformed, "%v", err)
+		}
+		body, err := canon.Marshal(p)
+		if err != nil {
+			return err
+		}
+		l.Body = canon.Sum(body)
+		if err := v.happen(ctx, ledger.Draft{Kind: ledger.KindRules, Stream: ledger.StreamServer, Body: body, Refs: refs}); err != nil {
+			return err
+		}
+		_, err = v.sql.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, CAST($2 AS TEXT), CAST($1 AS BIGINT) FROM machine
+			WHERE kind = 'certificate' AND due IS NOT NULL ON CONFLICT (kind, id, arg) DO NOTHING`, int64(p.Effective), l.Body.String())
+		return err
+	})
+	return l, refused(err)
+}
+
+// rulesBefore returns the body of the last parameters of the newest log, if there are some.
+func (v *sitting) rulesBefore(ctx context.Context) ([]canon.Digest, error) {
+	var body canon.Digest
+	err := v.sql.QueryRowContext(ctx, `SELECT body FROM entry WHERE kind = 'rules/v1' AND log = (SELECT MAX(number) FROM log) ORDER BY place DESC LIMIT 1`).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the parameters before: %w", err)
+	}
+	return []canon.Digest{body}, nil
+}

@@ -1,0 +1,255 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/market/vetting"
+)
+
+// Inputs and answers of the operations on providers.
+type (
+	providerInput struct {
+		ID string `path:"id"`
+	}
+	badgeInput struct {
+		ID string `path:"id"`
+	}
+	factsInput struct {
+		ID   string `path:"id"`
+		Body client.ProviderFacts
+	}
+	providerList struct {
+		Providers []providerRow `json:"providers"`
+	}
+	providerRow struct {
+		Provider     string `json:"provider"`
+		Certificates int    `json:"certificates"`  // that stand
+		Tier         string `json:"tier,omitzero"` // the highest of them; absent: none stands
+	}
+	providerAnswer struct {
+		Provider     string                `json:"provider"`
+		Stake        bool                  `json:"stake"`
+		ContactHours int64                 `json:"contact_hours"`
+		Certificates []vetting.Certificate `json:"certificates"`
+		Devices      []vetting.DeviceState `json:"devices"` // that it holds
+		Notices      []vetting.Notice      `json:"notices"` // the newest first
+	}
+
+	// badge is what a provider may show: a certificate as the published log has it.
+	badge struct {
+		Type        string       `json:"type"`
+		Provider    string       `json:"provider"`
+		Certificate string       `json:"certificate"`
+		Tier        string       `json:"tier"`
+		Status      string       `json:"status"`
+		Expires     canon.Time   `json:"expires"`
+		Log         string       `json:"log"`   // its origin
+		Index       int64        `json:"index"` // of the entry that says so
+		Entry       canon.Digest `json:"entry"` // its commitment
+		Size        int64        `json:"size"`  // of the checkpoint that covers it
+	}
+)
+
+const badgeType = "assay/badge/v1"
+
+func (s *Server) providerOperations(api huma.API) {
+	register(s, api, operation(http.MethodGet, "/v1/providers", "providers", "List providers", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, _ *empty) (*answer[providerList], error) { return answered(s.providers(ctx)) })
+	register(s, api, operation(http.MethodGet, "/v1/providers/{id}", "provider", "Ask what is known of a provider", http.StatusOK, 0, schemeAdmin),
+		func(ctx context.Context, in *providerInput) (*answer[providerAnswer], error) {
+			return answered(s.provider(ctx, in.ID))
+		})
+	register(s, api, operation(http.MethodPut, "/v1/providers/{id}", "setProvider", "Record what the operator found out about a provider", http.StatusNoContent, MaxJSON, schemeAdmin),
+		func(ctx context.Context, in *factsInput) (*empty, error) {
+			return &empty{}, s.setProvider(ctx, in.ID, in.Body)
+		})
+	json := operation(http.MethodGet, "/v1/providers/{id}/badge.json", "badge", "Ask for a provider's badge, as the log has it", http.StatusOK, 0)
+	register(s, api, json, func(ctx context.Context, in *badgeInput) (*answer[badge], error) {
+		return answered(s.badge(ctx, in.ID))
+	})
+	svg := operation(http.MethodGet, "/v1/providers/{id}/badge.svg", "badgeImage", "Ask for a provider's badge as an image", http.StatusOK, 0)
+	svg.Responses = responses(http.StatusOK, svgType, &huma.Schema{Type: huma.TypeString})
+	register(s, api, svg, func(ctx context.Context, in *badgeInput) (*rawBody, error) {
+		b, err := s.badge(ctx, in.ID)
+		return &rawBody{ContentType: svgType, CacheControl: "public, max-age=60", Body: b.svg()}, err
+	})
+}
+
+const svgType = "image/svg+xml"
+
+func (s *Server) providers(ctx context.Context) (providerList, error) {
+	list := providerList{Providers: []providerRow{}}
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT tenant FROM machine WHERE kind = 'certificate' UNION SELECT id FROM provider ORDER BY 1 LIMIT $1`, MaxPage)
+	if err != nil {
+		return list, fmt.Errorf("list providers: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row providerRow
+		if err := rows.Scan(&row.Provider); err != nil {
+			return list, fmt.Errorf("list providers: %w", err)
+		}
+		list.Providers = append(list.Providers, row)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return list, fmt.Errorf("list providers: %w", err)
+	}
+	for i := range list.Providers {
+		row := &list.Providers[i]
+		all, err := s.certificatesOf(ctx, row.Provider)
+		if err != nil {
+			return list, err
+		}
+		for _, c := range all {
+			if c.Live() {
+				row.Certificates++
+				row.Tier = vetting.Higher(row.Tier, c.Tier)
+			}
+		}
+	}
+	return list, nil
+}
+
+func (s *Server) certificatesOf(ctx context.Context, provider string) ([]vetting.Certificate, error) {
+	return machines[vetting.Certificate](ctx, s.store.db.Reader(), `kind = 'certificate' AND tenant = $1`, provider)
+}
+
+func (s *Server) provider(ctx context.Context, id string) (p providerAnswer, err error) {
+	p.Provider, p.Notices = id, []vetting.Notice{}
+	known := true
+	var stake int64
+	switch err := s.store.db.Reader().QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, id).Scan(&stake, &p.ContactHours); {
+	case errors.Is(err, sql.ErrNoRows):
+		known = false
+	case err != nil:
+		return p, fmt.Errorf("read provider %s: %w", id, err)
+	}
+	p.Stake = stake == 1
+	certificates, err := s.certificatesOf(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	if !known && len(certificates) == 0 {
+		return p, refuse(codeNotFound, "no such provider")
+	}
+	devices, err := machines[vetting.DeviceState](ctx, s.store.db.Reader(), `kind = 'device' AND tenant = $1`, id)
+	if err != nil {
+		return p, err
+	}
+	p.Certificates, p.Devices = append([]vetting.Certificate{}, certificates...), append([]vetting.DeviceState{}, devices...)
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT body FROM notice WHERE tenant = $1 ORDER BY at DESC, entry LIMIT $2`, id, MaxPage)
+	if err != nil {
+		return p, fmt.Errorf("read notices: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var body string
+		var n vetting.Notice
+		if err := rows.Scan(&body); err != nil {
+			return p, fmt.Errorf("read notices: %w", err)
+		}
+		if err := canon.Unmarshal([]byte(body), &n); err != nil {
+			return p, fmt.Errorf("damaged database: notice: %w", err)
+		}
+		p.Notices = append(p.Notices, n)
+	}
+	return p, rows.Err()
+}
+
+// setProvider logs what the operator found out, and weighs the provider's certificates anew.
+func (s *Server) setProvider(ctx context.Context, id string, f client.ProviderFacts) error {
+	facts := vetting.Facts{Type: vetting.FactsType, Provider: id, Stake: f.Stake, ContactHours: f.ContactHours}
+	if err := facts.Validate(); err != nil {
+		return refuse(codeMalformed, "%v", err)
+	}
+	return refused(s.sit(ctx, func(v *sitting) error {
+		if err := v.certificateEvent(ctx, id, facts); err != nil {
+			return err
+		}
+		return v.reassessAbout(ctx, vetting.Subject{Kind: vetting.UnitProvider, ID: id}, v.now)
+	}))
+}
+
+// badge returns the badge of a provider: its highest certificate that stands by an entry which a checkpoint covers. Whatever
+// was said elsewhere, a provider without one has no badge.
+func (s *Server) badge(ctx context.Context, provider string) (b badge, err error) {
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT state, entry FROM machine WHERE kind = 'certificate' AND tenant = $1 ORDER BY id`, provider)
+	if err != nil {
+		return b, fmt.Errorf("read certificates: %w", err)
+	}
+	defer rows.Close()
+	now := s.time()
+	for rows.Next() {
+		var state string
+		var entry canon.Digest
+		var c vetting.Certificate
+		if err := rows.Scan(&state, &entry); err != nil {
+			return b, fmt.Errorf("read certificates: %w", err)
+		}
+		if err := canon.Unmarshal([]byte(state), &c); err != nil {
+			return b, fmt.Errorf("damaged database: certificate: %w", err)
+		}
+		if !c.Live() || c.Tier == "" || c.Expires <= now || b.Tier != "" && vetting.Higher(b.Tier, c.Tier) == b.Tier {
+			continue
+		}
+		r, err := s.store.Entry(ctx, entry)
+		if err != nil {
+			return b, err
+		}
+		of, err := s.store.numbered(ctx, r.Log)
+		if err != nil {
+			return b, err
+		}
+		published, err := of.Published(ctx)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return b, err
+		}
+		if r.Index < published.Size {
+			b = badge{badgeType, provider, c.ID, c.Tier, c.Status, c.Expires, of.Origin, r.Index, entry, published.Size}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return b, err
+	}
+	if b.Tier == "" {
+		return b, refuse(codeNotFound, "no certificate in log")
+	}
+	return b, nil
+}
+
+// svg draws the badge: two fields, the second one in the colour of the tier.
+func (b badge) svg() []byte {
+	colour := map[string]string{"anonymous": "#6b7280", "identified": "#1d4ed8", "attested": "#047857", "attested-facility": "#065f46"}[b.Tier]
+	text := b.Tier
+	if b.Status == vetting.Suspended {
+		colour, text = "#b45309", text+" (suspended)"
+	}
+	width := 60 + 12 + 7*len(text)
+	title := fmt.Sprintf("Assay: %s is %s by entry %d of %s", b.Provider, text, b.Index, b.Log)
+	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s"><title>%s</title>`+
+		`<rect width="60" height="20" fill="#1f2937"/><rect x="60" width="%d" height="20" fill="%s"/>`+
+		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11"><text x="12" y="14">assay</text><text x="66" y="14">%s</text></g></svg>`+"\n",
+		width, escaped(title), escaped(title), width-60, colour, escaped(text))
+}
+
+func escaped(text string) string {
+	var b strings.Builder
+	if err := xml.EscapeText(&b, []byte(text)); err != nil {
+		panic("server: internal error: " + err.Error())
+	}
+	return b.String()
+}

@@ -1,0 +1,243 @@
+package server_test
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/mint"
+	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/market/vetting"
+	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/server"
+)
+
+const day = 24 * time.Hour
+
+// issuerKey is an issuer's key, made of its name.
+type issuerKey struct{ ed25519.PrivateKey }
+
+func keyOfIssuer(name string) issuerKey {
+	seed := sha256.Sum256([]byte("test key of " + name))
+	return issuerKey{ed25519.NewKeyFromSeed(seed[:])}
+}
+
+func (k issuerKey) Sign(message []byte) ([]byte, error) {
+	return ed25519.Sign(k.PrivateKey, message), nil
+}
+func (k issuerKey) Public() crypto.PublicKey { return k.PrivateKey.Public() }
+
+// vettingPolicy asks for a tier beside the evidence.
+const vettingPolicy = `type: assay/policy/v1
+name: vetted-cpu
+require:
+  - {claim: sevsnp.signature, of: cpu}
+  - {claim: party.tier, of: party, is: attested}
+refuse: ["*.revocation", set.*]
+`
+
+// longCRL lets AMD's revocation list of the tests be good for a year.
+func longCRL(s *server.Settings) {
+	crl := mint.NewAMD(sevsnp.Milan).CRL(worldBegin.AddDate(0, 0, -7), worldBegin.AddDate(1, 0, 0))
+	if err := os.WriteFile(filepath.Join(s.Collateral, "milan.crl"), crl, 0o600); err != nil {
+		panic(err)
+	}
+}
+
+func withPolicy(t *testing.T, text string) func(*server.Settings) {
+	path := filepath.Join(t.TempDir(), "vetted-cpu.yaml")
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return func(s *server.Settings) { s.Policy = path }
+}
+
+func spkiOf(t *testing.T, issuer string) []byte {
+	t.Helper()
+	spki, err := x509.MarshalPKIXPublicKey(keyOfIssuer(issuer).Public())
+	must(t, err)
+	return spki
+}
+
+func (l *lab) registerIssuer(id string, attributes ...string) {
+	l.t.Helper()
+	must(l.t, l.client(l.admin).RegisterIssuer(l.t.Context(), client.IssuerRegistration{ID: id, Key: spkiOf(l.t, id), Attributes: attributes, Until: canon.At(l.clock.Now().Add(400 * day))}))
+}
+
+// say hands in a claim and returns its identity.
+func (l *lab) say(issuer string, of vetting.Subject, attribute, value string, life time.Duration) canon.Digest {
+	l.t.Helper()
+	now := canon.At(l.clock.Now())
+	c := vetting.Claim{Type: vetting.ClaimType, Issuer: issuer, Subject: of, Attribute: attribute, Value: value, Issued: now, Expires: now + canon.Time(life/time.Second)}
+	env, err := c.Seal(keyOfIssuer(issuer))
+	must(l.t, err)
+	_, err = l.client(l.admin).SendClaim(l.t.Context(), env)
+	must(l.t, err)
+	return env.Identity()
+}
+
+func (l *lab) act(id string, a client.CertificateAct) vetting.Certificate {
+	l.t.Helper()
+	var c vetting.Certificate
+	must(l.t, l.client(l.admin).ActOnCertificate(l.t.Context(), id, a, &c))
+	return c
+}
+
+func (l *lab) certificate(id string) vetting.Certificate {
+	l.t.Helper()
+	var c vetting.Certificate
+	must(l.t, l.client(l.admin).Certificate(l.t.Context(), id, &c))
+	return c
+}
+
+const testEntity = "LEI:529900T8BM49AURSDO55"
+
+// vouch lets an issuer say who a provider is.
+func (l *lab) vouch(provider string, life time.Duration) {
+	l.t.Helper()
+	p := vetting.Subject{Kind: vetting.UnitProvider, ID: provider}
+	l.say("lei.example", p, "party.identity", claim.IdentityLegalEntity, life)
+	l.say("lei.example", p, "party.legal-entity", testEntity, life)
+	l.say("lei.example", p, "party.jurisdiction", "DE", life)
+}
+
+// proveFor lets days pass in which a host proves itself daily.
+func (l *lab) proveFor(n *node, days int) {
+	l.t.Helper()
+	for range days {
+		l.rest(day)
+		n.prove()
+	}
+}
+
+// certify takes a host of a provider through to a certificate of the tier attested.
+func (l *lab) certify(provider string, n *node) vetting.Certificate {
+	l.t.Helper()
+	var c vetting.Certificate
+	must(l.t, l.client(l.admin).SetProvider(l.t.Context(), provider, client.ProviderFacts{Stake: true, ContactHours: 4}))
+	must(l.t, l.client(l.admin).RequestCertificate(l.t.Context(), client.CertificateRequest{Provider: provider, Host: n.id, Tier: claim.TierAttested, As: "user:olga"}, &c))
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
+	return l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+}
+
+func want(t *testing.T, c vetting.Certificate, status, tier string) {
+	t.Helper()
+	if c.Status != status || c.Tier != tier {
+		t.Errorf("certificate is %s (%s) in tier %q, want %s in %q; standing lacks %v, findings %v", c.Status, c.Reason, c.Tier, status, tier, c.Standing.Missing, c.Standing.Findings)
+	}
+}
+
+// TestCertificateLives: a certificate is given, lets verdicts speak of the party, and rests on evidence and claims; an auditor
+// recomputes all of it, and a rebuilt database has the same.
+func TestCertificateLives(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL, withPolicy(t, vettingPolicy))
+		n := l.join("one")
+		if d, evidence := n.prove(); d.Outcome != client.Accept || l.verdict(evidence).Scope != policy.ScopeEvidence {
+			t.Errorf("without a certificate: %+v", d)
+		}
+		l.registerIssuer("lei.example", "party.identity", "party.legal-entity", "party.jurisdiction")
+		l.vouch("p1", 300*day)
+		l.proveFor(n, 31)
+		c := l.certify("p1", n)
+		want(t, c, vetting.Certified, claim.TierAttested)
+		if len(c.Place.Devices) != 1 || c.Place.Devices[0].Model != "milan" {
+			t.Errorf("devices: %+v", c.Place.Devices)
+		}
+		d, evidence := n.prove()
+		if v := l.verdict(evidence); d.Outcome != client.Accept || v.Scope != policy.ScopeFull {
+			t.Errorf("with a certificate: %+v", v)
+		}
+		// Its evidence ages: it is suspended, and the next evidence clears that.
+		l.rest(3 * day)
+		l.advance()
+		want(t, l.certificate(c.ID), vetting.Suspended, claim.TierAttested)
+		if d, _ := n.prove(); d.Outcome != client.Undecided {
+			t.Errorf("while suspended: %+v", d)
+		}
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierAttested)
+		l.audited()
+		rebuiltAlike(t, url, "machine", "observed", "provider", "place_unit", "vetted", "notice")
+	})
+}
+
+// verdict returns the verdict on evidence, as it was signed.
+func (l *lab) verdict(evidence canon.Digest) policy.Verdict {
+	l.t.Helper()
+	r, err := l.client(l.admin).Result(l.t.Context(), evidence)
+	must(l.t, err)
+	res, err := policy.ParseResult(r.Result.Payload)
+	must(l.t, err)
+	return res.Verdict
+}
+
+// providerPage is what the server says of a provider.
+type providerPage struct {
+	Provider     string                `json:"provider"`
+	Stake        bool                  `json:"stake"`
+	ContactHours int64                 `json:"contact_hours"`
+	Certificates []vetting.Certificate `json:"certificates"`
+	Devices      []vetting.DeviceState `json:"devices"`
+	Notices      []vetting.Notice      `json:"notices"`
+}
+
+// TestSecondAgentWithOneDevice: the newcomer is contested, both providers are told, and the holder keeps its standing.
+func TestSecondAgentWithOneDevice(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL)
+		n := l.join("one")
+		n.prove()
+		l.registerIssuer("lei.example", "party.identity", "party.legal-entity", "party.jurisdiction")
+		l.vouch("p1", 300*day)
+		l.proveFor(n, 31)
+		c := l.certify("p1", n)
+		n.prove() // the device is known to be this host's
+		second := l.join("one")
+		if d, _ := second.prove(); d.Outcome != client.Reject {
+			t.Errorf("the newcomer: %s", d.Outcome)
+		}
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierAttested)
+		var p providerPage
+		must(t, l.client(l.admin).Provider(t.Context(), "p1", &p))
+		if !slices.ContainsFunc(p.Notices, func(n vetting.Notice) bool { return n.Notice == vetting.NoticeContested }) {
+			t.Errorf("the holder was not told: %+v", p.Notices)
+		}
+		if len(p.Devices) != 1 || p.Devices[0].Status != vetting.Contested || !p.Devices[0].ContestedBy(second.id) {
+			t.Errorf("devices: %+v", p.Devices)
+		}
+		if !strings.Contains(l.log.String(), "a device is contested") {
+			t.Error("nobody was alarmed")
+		}
+		l.audited()
+	})
+}
+
+// TestCertificatesOutliveALog: certificates go on where a log was closed, in the next one; each log is replayed as whole.
+func TestCertificatesOutliveALog(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL, withPolicy(t, vettingPolicy))
+		n := l.join("one")
+		n.prove()
+		l.registerIssuer("lei.example", "party.identity", "party.legal-entity", "party.jurisdiction")
+		l.vouch("p1", 300*day)
+		l.proveFor(n, 31)
+		c := l.certify("p1", n)
+		n.prove()
+		l.closeLog("assay.test/2")
+		l.proveFor(n, 2)
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierAttested)
+		if _, err := l.client(l.admin).Badge(t.Context(), "p1", "json"); err != nil {
+			t.Error(err)
+		}
+		l.audited()
+		rebuiltAlike(t, url, "machine", "observed")
+	})
+}
