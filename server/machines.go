@@ -236,6 +236,8 @@ type sitting struct {
 	tx  *Tx
 	sql prepared // tx.SQL
 	now canon.Time
+
+	happened bool // something was logged
 }
 
 // sit runs f as a transaction of the room. f may run several times.
@@ -260,7 +262,8 @@ func (s *Server) sit(ctx context.Context, f func(*sitting) error) error {
 		if err := s.catchUp(ctx); err != nil {
 			return err
 		}
-		if err := f(&sitting{&s.room, s, tx, prepared{tx.SQL, map[string]*sql.Stmt{}}, now}); err != nil {
+		v := &sitting{room: &s.room, s: s, tx: tx, sql: prepared{tx.SQL, map[string]*sql.Stmt{}}, now: now}
+		if err := f(v); err != nil || !v.happened {
 			return err
 		}
 		if _, err := tx.SQL.ExecContext(ctx, `UPDATE room SET at = $1 WHERE name = 'vetting'`, int64(now)); err != nil {
@@ -317,6 +320,7 @@ func (v *sitting) happen(ctx context.Context, d ledger.Draft) error {
 		if err != nil {
 			return err
 		}
+		v.happened = true
 		e := ledger.Event{Entry: entry, Body: next.Body}
 		if entry.Kind == ledger.KindClaim || entry.Kind == ledger.KindRules {
 			v.dirty = true

@@ -61,8 +61,9 @@ CREATE TABLE appraised(
 	node      TEXT COLLATE "C" NOT NULL PRIMARY KEY,
 	appraisal BYTEA NOT NULL                       -- digest
 );
-INSERT INTO appraised SELECT node, appraisal FROM submission AS s WHERE state = 'decided' AND NOT EXISTS (
-	SELECT 1 FROM submission AS later WHERE later.node = s.node AND later.state = 'decided' AND (later.decided > s.decided OR later.decided = s.decided AND later.evidence > s.evidence));
+INSERT INTO appraised SELECT s.node, s.appraisal FROM submission AS s
+	JOIN (SELECT d.node AS node, MAX(e.place) AS place FROM submission AS d JOIN entry AS e ON e.body = d.appraisal AND e.kind = 'appraisal/v1' GROUP BY d.node) AS last ON last.node = s.node
+	JOIN entry AS e ON e.place = last.place AND e.body = s.appraisal;
 
 -- Events of rooms that are made one after another: the time of the last one, by which no later one goes back.
 CREATE TABLE room(
