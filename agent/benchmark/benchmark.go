@@ -59,7 +59,6 @@ type Driver struct {
 	in    io.WriteCloser
 	out   *bufio.Scanner
 	words tail
-	roots []byte
 	shape capacity.Shape
 }
 
