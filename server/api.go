@@ -22,6 +22,8 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/capacity"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -172,6 +174,21 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /openapi.json", describe(api.OpenAPI()))
 	mux.HandleFunc(patternOther, func(w http.ResponseWriter, r *http.Request) { refuse(codeNotFound, "no such path").write(w) })
 	return s.around(mux)
+}
+
+// schemaRooms are rooms whose words other rooms have too, each with what tells them apart in the description.
+var schemaRooms = map[string]string{
+	reflect.TypeFor[capacity.Challenge]().PkgPath():  "Benchmark",
+	reflect.TypeFor[vetting.Certificate]().PkgPath(): "Vetting",
+}
+
+// schemaName names a type in the description of the interface.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return schemaRooms[t.PkgPath()] + name
 }
 
 func (s *Server) nodeOperations(api huma.API) {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -75,18 +74,6 @@ func (s *Server) benchmarkOperations(api huma.API) {
 		func(ctx context.Context, in *measuresInput) (*answer[client.Measured], error) {
 			return answered(s.measured(ctx, in.Nodes))
 		})
-}
-
-// schemaName names a type in the description of the interface. Benchmarks have challenges and results as evidence has.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.PkgPath() == reflect.TypeFor[capacity.Challenge]().PkgPath() {
-		return "Benchmark" + name
-	}
-	return name
 }
 
 // nowMS returns the server's clock, Unix time in milliseconds.

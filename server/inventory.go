@@ -276,7 +276,7 @@ func (s *Server) newRackToken(ctx context.Context, who caller, r client.RackToke
 // rackTokens lists the tokens of a tenant's racks that still let a node in.
 func (s *Server) rackTokens(ctx context.Context, tenant, after string) (client.RackTokens, error) {
 	list := client.RackTokens{Tokens: []client.RackToken{}}
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT rack_token.id, site, rack, rack_token.uses, used, expires FROM rack_token JOIN secret ON secret.id = rack_token.id
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT rack_token.id, site, rack, rack_token.uses, rack_token.used, expires FROM rack_token JOIN secret ON secret.id = rack_token.id
 		WHERE secret.tenant = $1 AND rack_token.id > $2 AND ended = 0 AND expires > $3 ORDER BY rack_token.id LIMIT $4`, tenant, after, int64(s.time()), MaxPage)
 	if err != nil {
 		return list, fmt.Errorf("list the tokens of racks: %w", err)
