@@ -194,7 +194,7 @@ func TestJoinToken(t *testing.T) {
 		token client.Token
 		want  string
 	}{
-		{"used", once, "it was used, and lets one node in"},
+		{"used", once, "it was used up"},
 		{"too old", late, "it expired at 2026-02-02T12:00:00Z"},
 		{"of another server", client.Token{Secret: "join_0011223344556677_" + strings.Repeat("A", 43), Fingerprint: once.Fingerprint}, "none of this id was given out here"},
 		{"damaged", client.Token{Secret: token().Secret[:30], Fingerprint: once.Fingerprint}, "its secret half is not the one"},

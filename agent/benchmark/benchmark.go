@@ -139,9 +139,8 @@ func (d *Driver) ask(o Order, progress func(step int)) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("benchmark: %w", err)
 	}
-	if _, err := d.in.Write(append(line, '\n')); err != nil {
-		return Report{}, d.ended()
-	}
+	// One that has ended does not take it; what it said before is read all the same, and then how it ended.
+	_, _ = d.in.Write(append(line, '\n'))
 	for d.out.Scan() {
 		var r Report
 		if err := canon.Unmarshal(d.out.Bytes(), &r); err != nil {
