@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/assay-network/assay/internal/vectors"
 )
@@ -68,14 +69,14 @@ func inRoot(t *testing.T, folder, script string) string {
 	}
 	dir := t.TempDir()
 	const enter = `mount -t tmpfs none "$1"
-mkdir "$1/written" "$1/work" "$1/root"
-mount -t overlay none -o "lowerdir=/,upperdir=$1/written,workdir=$1/work" "$1/root"
-mount -t proc none "$1/root/proc"
-mount --bind /dev "$1/root/dev"
-mkdir "$1/root/packages"
-cp "$2"/* "$1/root/packages"
-exec chroot "$1/root" /bin/sh -euc "$3"`
-	if out, err := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-euc", strings.SplitAfter(enter, "\"$1/root\"\n")[0], "sh", dir).CombinedOutput(); err != nil {
+mkdir "$1/written" "$1/work" "$1/tree"
+mount -t overlay none -o "lowerdir=/,upperdir=$1/written,workdir=$1/work" "$1/tree"
+mount -t proc none "$1/tree/proc"
+mount --bind /dev "$1/tree/dev"
+mkdir "$1/tree/packages"
+cp "$2"/* "$1/tree/packages"
+exec chroot "$1/tree" /bin/sh -euc "$3"`
+	if out, err := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-euc", strings.SplitAfter(enter, "\"$1/tree\"\n")[0], "sh", dir).CombinedOutput(); err != nil {
 		t.Skipf("this machine mounts no overlay: %s", out)
 	}
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-euc", enter, "sh", dir, folder, script)
@@ -221,7 +222,22 @@ func TestImageRuns(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root has podman without a user's settings")
 	}
-	store := t.TempDir()
+	store, err := os.MkdirTemp("", "assay-podman-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // what podman leaves behind a container to tidy up may still write
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			err := os.RemoveAll(store)
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Error(err)
+				return
+			}
+		}
+	})
 	podman := func(args ...string) (string, error) {
 		args = append([]string{"--root", store + "/root", "--runroot", store + "/run", "--storage-driver", "vfs", "--runtime", "runc", "--cgroup-manager", "cgroupfs"}, args...)
 		out, err := exec.Command("podman", args...).CombinedOutput()

@@ -159,6 +159,18 @@ func (a *app) printJSON(v any) error {
 	return nil
 }
 
+// printLines writes canonical JSON, one item a line.
+func printLines[T any](a *app, items []T) error {
+	for _, item := range items {
+		b, err := canon.Marshal(item)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "%s\n", b)
+	}
+	return nil
+}
+
 // itemReport is one item for machines.
 type itemReport struct {
 	Kind    string       `json:"kind"`

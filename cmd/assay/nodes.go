@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/client"
-	"github.com/assay-network/assay/internal/canon"
 )
 
 func (a *app) nodesCommand() *cobra.Command {
@@ -88,14 +87,7 @@ func (a *app) listNodes(ctx context.Context, output string) error {
 	case "json":
 		return a.printJSON(all)
 	case "jsonl":
-		for _, n := range all.Nodes {
-			b, err := canon.Marshal(n)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stdout, "%s\n", b)
-		}
-		return nil
+		return printLines(a, all.Nodes)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tTENANT\tJOINED\tVERDICT\tDECIDED\tDEVICES")

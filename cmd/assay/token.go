@@ -176,14 +176,7 @@ func (a *app) listTokens(ctx context.Context, output string) error {
 	case "json":
 		return a.printJSON(all)
 	case "jsonl":
-		for _, t := range all.Tokens {
-			b, err := canon.Marshal(t)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stdout, "%s\n", b)
-		}
-		return nil
+		return printLines(a, all.Tokens)
 	}
 	now := canon.At(a.now())
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
