@@ -460,8 +460,11 @@ func (v *sitting) reassessAbout(ctx context.Context, u vetting.Subject, at canon
 }
 
 // candidates returns every certificate that stands, with the claims of its host's last appraisal and what was observed last.
-func (s *Server) candidates(ctx context.Context) (out []vetting.Candidate, err error) {
-	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), `kind = 'certificate' AND due IS NOT NULL`)
+func (s *Server) candidates(ctx context.Context, who caller) (out []vetting.Candidate, err error) {
+	own := &filter{}
+	own.and(`kind = 'certificate' AND due IS NOT NULL`)
+	who.ownMachines(own)
+	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), own.String(), own.args...)
 	if err != nil {
 		return nil, err
 	}

@@ -72,16 +72,12 @@ func (a *app) listNodes(ctx context.Context, output string) error {
 	if err != nil {
 		return err
 	}
-	all := client.Nodes{Nodes: []client.NodeRecord{}}
-	for after := ""; ; {
+	var all client.Nodes
+	if all.Nodes, err = pages(func(after string) ([]client.NodeRecord, string, error) {
 		page, err := c.Nodes(ctx, after)
-		if err != nil {
-			return err
-		}
-		all.Nodes = append(all.Nodes, page.Nodes...)
-		if after = page.After; after == "" {
-			break
-		}
+		return page.Nodes, page.After, err
+	}); err != nil {
+		return err
 	}
 	switch output {
 	case "json":
