@@ -161,7 +161,7 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 		if err != nil {
 			return nil, err
 		}
-		return carriedNames(body)
+		return carriedNames(body), nil
 	case ledger.KindHeads:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {
@@ -200,18 +200,19 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 	return nil, nil
 }
 
-// carriedNames returns the words and appraisals that a part of what is carried over names.
-func carriedNames(body []byte) (out []canon.Digest, err error) {
-	c, err := vetting.ParseCarried(body)
+// carriedNames returns the words and appraisals that a part of what is carried over names. What is wrong with the part, a
+// replay says.
+func carriedNames(body []byte) (out []canon.Digest) {
+	c, _ := vetting.ParseCarried(body)
 	for _, i := range c.Items {
-		switch {
-		case i.Word != nil:
+		if i.Word != nil {
 			out = append(out, i.Word.Body)
-		case i.Appraised != nil:
+		}
+		if i.Appraised != nil {
 			out = append(out, i.Appraised.Appraisal)
 		}
 	}
-	return out, err
+	return out
 }
 
 // readBlob reads a blob and compares it with its digest.

@@ -56,6 +56,7 @@ type Options struct {
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
 //     time.bounds), and that the age of its evidence was counted from the first of them
 //   - that an appraisal was told of who holds which device what the enrolments and revocations before it say
+//   - that what a node is said to have shown is what the appraisal of that evidence lets be taken for its own
 //   - that each checkpoint that a challenge names is one that this log had
 //   - the life of every certificate and device: that each event fits the state that the ones before it make, that what must
 //     follow it does, that a standing is what the claims and the observation before it give, that an observation is of the
