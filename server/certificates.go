@@ -150,10 +150,11 @@ func (s *Server) requestCertificate(ctx context.Context, r client.CertificateReq
 	return c, refused(err)
 }
 
-// devicesOf returns the devices that a node is enrolled with.
+// devicesOf returns the devices that a node is enrolled with. It holds the node's row: no verdict on the node is made that
+// knows of no certificate of it, until the one that is drafted is there.
 func (v *sitting) devicesOf(ctx context.Context, node string) ([]vetting.Device, error) {
 	var revoked int64
-	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`, node).Scan(&revoked); err != nil || revoked != 0 {
+	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+v.s.store.db.ForUpdate(), node).Scan(&revoked); err != nil || revoked != 0 {
 		return nil, refuse(codeNotFound, "no such node, or it was revoked: %.80q", node)
 	}
 	held, err := v.s.devices(ctx, `node = $1`, node)

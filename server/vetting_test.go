@@ -237,7 +237,15 @@ func TestCertificatesOutliveALog(t *testing.T) {
 		if _, err := l.client(l.admin).Badge(t.Context(), "p1", "json"); err != nil {
 			t.Error(err)
 		}
+		l.closeLog("assay.test/3")
+		l.proveFor(n, 1)
 		l.audited()
+		logs := replayed(t, l.store())
+		for _, r := range logs[1:] {
+			if r.Carried == nil || !r.Carried.Recomputed {
+				t.Errorf("%s began with %+v", r.Origin, r.Carried)
+			}
+		}
 		rebuiltAlike(t, url, "machine", "observed")
 	})
 }
