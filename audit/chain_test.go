@@ -43,7 +43,7 @@ type changes struct {
 
 // leaves is what a log leaves of providers, made of its entries.
 func (s *service) leaves() (items []vetting.CarriedItem) {
-	book := vetting.NewBook(nil, nil)
+	book := vetting.NewBook(nil, vetting.Known{})
 	last := map[string]canon.Digest{} // appraisals, by node
 	for n, commitment := range s.commitments {
 		e := s.entryOf(commitment)

@@ -200,7 +200,7 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 	return nil, nil
 }
 
-// carriedNames returns the words and appraisals that a part of what is carried over names. What is wrong with the part, a
+// carriedNames returns the words, appraisals and benchmarks that a part of what is carried over names. What is wrong with the part, a
 // replay says.
 func carriedNames(body []byte) (out []canon.Digest) {
 	c, _ := vetting.ParseCarried(body)
@@ -210,6 +210,9 @@ func carriedNames(body []byte) (out []canon.Digest) {
 		}
 		if i.Appraised != nil {
 			out = append(out, i.Appraised.Appraisal)
+		}
+		if i.Benchmark != nil {
+			out = append(out, i.Benchmark.Challenge, i.Benchmark.Result)
 		}
 	}
 	return out

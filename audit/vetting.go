@@ -15,6 +15,7 @@ import (
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/capacity"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
@@ -27,6 +28,7 @@ type vetted struct {
 	reading   moment           // entry that is folded
 	names     map[string]int32 // of nodes
 	appraised [][]judged       // by node, in log order: the last one that everybody must have seen, and what came since
+	measured  map[string][]measure
 	resumed   resumed
 }
 
@@ -35,6 +37,13 @@ type resumed struct {
 	parts int64
 	whole bool                  // the last part was there
 	items []vetting.CarriedItem // kept where the log before is at hand
+}
+
+// measure is the result of a benchmark as the log has it.
+type measure struct {
+	moment
+	capacity.Measure
+	from vetting.CarriedBenchmark
 }
 
 // judged is an appraisal as the log has it.
@@ -51,8 +60,8 @@ func (k operatorKeys) SignerOf(e ledger.Envelope, use string, at canon.Time) (le
 }
 
 func (r *replay) openBook() {
-	r.book = vetting.NewBook(operatorKeys{r}, r.checkHardware)
-	r.names = map[string]int32{}
+	r.book = vetting.NewBook(operatorKeys{r}, vetting.Known{Appraised: r.checkHardware, Measured: r.checkMeasured})
+	r.names, r.measured = map[string]int32{}, map[string][]measure{}
 }
 
 // node returns the number of a node.
@@ -123,6 +132,8 @@ func (r *replay) learnCarried(ctx context.Context, index int64, e ledger.Entry, 
 		case i.Appraised != nil:
 			r.noteAppraisal(r.node(i.Appraised.Node), moment{index, e.Time}, i.Appraised.Appraisal)
 			_, err = r.blob(ctx, i.Appraised.Appraisal)
+		case i.Benchmark != nil:
+			err = r.resumeBenchmark(ctx, moment{index, e.Time}, *i.Benchmark)
 		}
 		if err == nil {
 			if err = r.book.Resume(index, i, word); err != nil {
@@ -136,6 +147,34 @@ func (r *replay) learnCarried(ctx context.Context, index int64, e ledger.Entry, 
 	return nil
 }
 
+// noteMeasure takes the result of a benchmark into account.
+func (v *vetted) noteMeasure(now moment, c capacity.Challenge, result capacity.Result, body canon.Digest) {
+	v.measured[c.Node] = append(v.measured[c.Node], measure{now, capacity.Measure{Round: c.Round, Nodes: c.Nodes, Node: c.Node, Starts: c.Starts, Result: result},
+		vetting.CarriedBenchmark{Node: c.Node, Starts: c.Starts, Challenge: result.Challenge, Result: body}})
+}
+
+// resumeBenchmark takes a benchmark of a log before into account.
+func (r *replay) resumeBenchmark(ctx context.Context, now moment, b vetting.CarriedBenchmark) error {
+	challenge, err := r.blob(ctx, b.Challenge)
+	if err != nil {
+		return err
+	}
+	result, err := r.blob(ctx, b.Result)
+	if err != nil {
+		return err
+	}
+	c, err1 := capacity.ParseRecord(challenge)
+	m, err2 := capacity.ParseRecord(result)
+	switch {
+	case err1 != nil || err2 != nil:
+		return wrong("%v", errors.Join(err1, err2))
+	case c.Challenge == nil || m.Result == nil || m.Result.Challenge != b.Challenge || c.Challenge.Node != b.Node || c.Challenge.Starts != b.Starts:
+		return wrong("the benchmark %s of node %.80q: its records say otherwise", b.Result.Short(), b.Node)
+	}
+	r.noteMeasure(now, *c.Challenge, *m.Result, b.Result)
+	return nil
+}
+
 // checkResumed checks, where something goes on from what was carried over, that it was carried over to the end.
 func (r *replay) checkResumed(kind string) error {
 	if r.resumed.parts == 0 || r.resumed.whole || kind != ledger.KindChallenge && !isVetting(kind) {
@@ -145,8 +184,8 @@ func (r *replay) checkResumed(kind string) error {
 	return wrong("follows %d parts of what is carried over, and the last is missing", r.resumed.parts)
 }
 
-// leaves returns what the next log has to carry over. An appraisal that was erased meanwhile may be left out.
-func (r *replay) leaves(ctx context.Context) (items []vetting.CarriedItem, may map[canon.Digest]bool, err error) {
+// leaves returns what the next log, which begins at a time, has to carry over. An appraisal that was erased meanwhile may be left out.
+func (r *replay) leaves(ctx context.Context, at canon.Time) (items []vetting.CarriedItem, may map[canon.Digest]bool, err error) {
 	items, may = r.book.Leave(), map[canon.Digest]bool{}
 	for _, name := range slices.Sorted(maps.Keys(r.names)) {
 		all := r.appraised[r.names[name]]
@@ -162,12 +201,21 @@ func (r *replay) leaves(ctx context.Context) (items []vetting.CarriedItem, may m
 		}
 		items = append(items, vetting.CarriedItem{Appraised: &vetting.Appraised{Node: name, Appraisal: last}})
 	}
-	return items, may, nil
+	var benchmarks []vetting.CarriedItem
+	for _, of := range r.measured {
+		for _, m := range of {
+			if m.from.Counts(at) {
+				benchmarks = append(benchmarks, vetting.CarriedItem{Benchmark: &m.from})
+			}
+		}
+	}
+	vetting.Order(benchmarks)
+	return append(items, benchmarks...), may, nil
 }
 
 // holdVetting compares what a log carries over of providers with what the log before it leaves.
 func (c *chain) holdVetting(ctx context.Context, a, b *replay) error {
-	want, may, err := a.leaves(ctx)
+	want, may, err := a.leaves(ctx, b.opens.Time)
 	if err != nil {
 		return err
 	}
@@ -264,6 +312,32 @@ func (r *replay) checkHardware(h vetting.Hardware, host string, q vetting.Parame
 		return fmt.Errorf("differs: hardware of host %s logged as %s, recomputed %s", host, was, is)
 	}
 	return nil
+}
+
+// checkMeasured holds what an observation says of a host's benchmarks against those in the log. Of the results of the last
+// moments it may have known some and not others.
+func (r *replay) checkMeasured(o vetting.Observed, host string, at canon.Time) error {
+	all := r.measured[host]
+	results := make([]capacity.Measure, len(all))
+	known := 0
+	for i, m := range all {
+		results[i] = m.Measure
+		if m.seen(r.reading.index, r.reading.time) {
+			known = i + 1
+		}
+	}
+	var credited capacity.Measure
+	for ; known <= len(all); known++ {
+		var ok bool
+		if credited, ok = capacity.Credit(results[:known], host, at); !ok {
+			credited = capacity.Measure{}
+		}
+		if o.Measured == credited.Result.Score && o.MeasuredAt == canon.Time(credited.Starts/1000) {
+			return nil
+		}
+	}
+	return fmt.Errorf("differs: host %s logged as measured with score %d at %s, recomputed %d at %s", host, o.Measured, o.MeasuredAt,
+		credited.Result.Score, canon.Time(credited.Starts/1000))
 }
 
 // told returns what a verdict was told of the party.

@@ -13,7 +13,7 @@ import (
 // by name, and the states of certificates and devices as they stand. first is the body of the new log's first entry, origin
 // names the log before.
 func (tx *Tx) carryVetting(ctx context.Context, origin string, first canon.Digest, now canon.Time) error {
-	items, err := tx.standing(ctx)
+	items, err := tx.standing(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -30,8 +30,8 @@ func (tx *Tx) carryVetting(ctx context.Context, origin string, first canon.Diges
 	return nil
 }
 
-// standing returns what stands of vetting, as the tables have it: the same as [vetting.Book.Leave] makes of the log.
-func (tx *Tx) standing(ctx context.Context) (items []vetting.CarriedItem, err error) {
+// standing returns what stands of vetting at a time, as the tables have it: the same as [vetting.Book.Leave] makes of the log.
+func (tx *Tx) standing(ctx context.Context, now canon.Time) (items []vetting.CarriedItem, err error) {
 	words, err := records(ctx, tx.SQL, `kind IN ('claim/v1', 'rules/v1')`, all)
 	if err != nil {
 		return nil, err
@@ -66,6 +66,11 @@ func (tx *Tx) standing(ctx context.Context) (items []vetting.CarriedItem, err er
 			var a vetting.Appraised
 			err := scan(&a.Node, &a.Appraisal)
 			return vetting.CarriedItem{Appraised: &a}, true, err
+		}},
+		{`SELECT node, starts, challenge, result FROM benchmark WHERE result IS NOT NULL`, func(scan func(...any) error) (vetting.CarriedItem, bool, error) {
+			var b vetting.CarriedBenchmark
+			err := scan(&b.Node, &b.Starts, &b.Challenge, &b.Result)
+			return vetting.CarriedItem{Benchmark: &b}, b.Counts(now), err
 		}},
 	} {
 		err := each(ctx, tx.SQL, from.query, nil, func(scan func(...any) error) error {

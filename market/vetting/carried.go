@@ -33,6 +33,7 @@ type CarriedItem struct {
 	Device      *CarriedDevice      `json:"device,omitzero"`
 	Certificate *CarriedCertificate `json:"certificate,omitzero"`
 	Appraised   *Appraised          `json:"appraised,omitzero"`
+	Benchmark   *CarriedBenchmark   `json:"benchmark,omitzero"`
 }
 
 // CarriedWord is an entry of kind claim/v1 or rules/v1, of any log before. All of them are carried, in their order: whether a word
@@ -61,6 +62,17 @@ type Appraised struct {
 	Appraisal canon.Digest `json:"appraisal"` // body
 }
 
+// CarriedBenchmark names a benchmark of a node that still counts.
+type CarriedBenchmark struct {
+	Node      string       `json:"node"`
+	Starts    int64        `json:"starts"`    // milliseconds since 1970, as the challenge has it
+	Challenge canon.Digest `json:"challenge"` // bodies of the records
+	Result    canon.Digest `json:"result"`
+}
+
+// Counts reports whether the benchmark may count at a time, or later.
+func (b CarriedBenchmark) Counts(at canon.Time) bool { return b.Starts > int64(at-MeasuredTerm)*1000 }
+
 // Stays reports whether a certificate is carried over: it has not ended, or is the one that was drafted last for its host,
 // which says something of the party as long as there is no other.
 func (c Certificate) Stays(lastOfHost bool) bool { return lastOfHost || !c.Ended() }
@@ -76,8 +88,10 @@ func (i CarriedItem) rank() (rank int, id string) {
 		return 2, i.Device.State.Device
 	case i.Certificate != nil:
 		return 3, i.Certificate.State.ID
+	case i.Appraised != nil:
+		return 4, i.Appraised.Node
 	}
-	return 4, i.Appraised.Node
+	return 5, fmt.Sprintf("%s %016d %s", i.Benchmark.Node, i.Benchmark.Starts, i.Benchmark.Result)
 }
 
 func (i CarriedItem) compare(o CarriedItem) int {
@@ -85,6 +99,9 @@ func (i CarriedItem) compare(o CarriedItem) int {
 	b, y := o.rank()
 	return cmp.Or(cmp.Compare(a, b), strings.Compare(x, y))
 }
+
+// Order puts items into the order in which they are carried; words stay in theirs.
+func Order(items []CarriedItem) { slices.SortStableFunc(items, CarriedItem.compare) }
 
 // Name says what an item is of, in words.
 func (i CarriedItem) Name() string {
@@ -98,14 +115,16 @@ func (i CarriedItem) Name() string {
 		return "device " + id
 	case i.Certificate != nil:
 		return "certificate " + id
+	case i.Appraised != nil:
+		return "the last appraisal of node " + id
 	}
-	return "the last appraisal of node " + id
+	return "benchmark " + i.Benchmark.Result.Short() + " of node " + i.Benchmark.Node
 }
 
 // Validate checks an item alone, so that a life cycle can go on from it.
 func (i CarriedItem) Validate() error {
 	members := 0
-	for _, there := range []bool{i.Word != nil, i.Facts != nil, i.Device != nil, i.Certificate != nil, i.Appraised != nil} {
+	for _, there := range []bool{i.Word != nil, i.Facts != nil, i.Device != nil, i.Certificate != nil, i.Appraised != nil, i.Benchmark != nil} {
 		if there {
 			members++
 		}
@@ -124,8 +143,12 @@ func (i CarriedItem) Validate() error {
 		return cmp.Or(i.Device.State.validate(), stands(i.Device.Last))
 	case i.Certificate != nil:
 		return cmp.Or(i.Certificate.State.validate(), stands(i.Certificate.Last))
-	case i.Appraised.Node == "" || i.Appraised.Appraisal.IsZero():
-		return errors.New("an appraisal without node or body")
+	case i.Appraised != nil:
+		if i.Appraised.Node == "" || i.Appraised.Appraisal.IsZero() {
+			return errors.New("an appraisal without node or body")
+		}
+	case i.Benchmark.Node == "" || i.Benchmark.Starts <= 0 || i.Benchmark.Challenge.IsZero() || i.Benchmark.Result.IsZero():
+		return errors.New("a benchmark without node, start or bodies")
 	}
 	return nil
 }
@@ -201,9 +224,9 @@ func ParseCarried(data []byte) (Carried, error) {
 }
 
 // Parts returns the bodies that carry items over from a log, none where there are none. The items must be those of
-// [Book.Leave] and appraisals, in any order; words in that of the log.
+// [Book.Leave], appraisals and benchmarks, in any order; words in that of the log.
 func Parts(log string, items []CarriedItem) (bodies [][]byte, err error) {
-	slices.SortStableFunc(items, CarriedItem.compare)
+	Order(items)
 	for from := 0; from < len(items); {
 		to := from
 		for size := 0; to < len(items); to++ {
@@ -302,6 +325,6 @@ func (b *Book) Leave() (items []CarriedItem) {
 			items = append(items, CarriedItem{Certificate: &CarriedCertificate{f.last, f.Certificate}})
 		}
 	}
-	slices.SortStableFunc(items, CarriedItem.compare)
+	Order(items)
 	return items
 }
