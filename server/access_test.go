@@ -412,6 +412,23 @@ func TestScope(t *testing.T) {
 			}
 		}
 	})
+	t.Run("what is carried over", func(t *testing.T) { // names what everybody said before
+		l.closeLog("assay.test/2")
+		for credential, want := range map[string]int{auditor("", client.Scope{}): 1, auditor("", client.Scope{From: from}): 0, auditor("dc-a", client.Scope{}): 0} {
+			_, text := l.send("GET", "/v1/entries?from=0&log=assay.test/2", credential, "", nil)
+			var page client.Entries
+			must(t, json.Unmarshal(text, &page))
+			got := 0
+			for _, e := range page.Entries {
+				if e.Kind == ledger.KindCarried {
+					got++
+				}
+			}
+			if got != want || len(page.Entries) == 0 {
+				t.Errorf("reads %d of what was carried over among %d entries, want %d", got, len(page.Entries), want)
+			}
+		}
+	})
 }
 
 // TestTokens: what an admin sees of tokens, and what becomes of them.

@@ -160,13 +160,14 @@ func (s *Server) requestCertificate(ctx context.Context, who caller, r client.Ce
 	return c, refused(err)
 }
 
-// devicesOf returns the devices that a caller's node is enrolled with.
+// devicesOf returns the devices that a caller's node is enrolled with. It holds the node's row: no verdict on the node is made
+// that knows of no certificate of it, until the one that is drafted is there.
 func (v *sitting) devicesOf(ctx context.Context, who caller, node string) ([]vetting.Device, error) {
 	var own filter
 	own.and(`node.id = ?`, node)
 	who.ownNodes(&own)
 	var revoked int64
-	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE `+own.String(), own.args...).Scan(&revoked); err != nil || revoked != 0 {
+	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE `+own.String()+v.s.store.db.ForUpdate(), own.args...).Scan(&revoked); err != nil || revoked != 0 {
 		return nil, refuse(codeNotFound, "no such node, or it was revoked: %.80q", node)
 	}
 	held, err := v.s.devices(ctx, `node = $1`, node)

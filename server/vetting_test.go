@@ -239,7 +239,15 @@ func TestCertificatesOutliveALog(t *testing.T) {
 		if _, err := l.client(l.admin).Badge(t.Context(), "p1", "json"); err != nil {
 			t.Error(err)
 		}
+		l.closeLog("assay.test/3")
+		l.proveFor(n, 1)
 		l.audited()
+		logs := replayed(t, l.store())
+		for _, r := range logs[1:] {
+			if r.Carried == nil || !r.Carried.Recomputed {
+				t.Errorf("%s began with %+v", r.Origin, r.Carried)
+			}
+		}
 		rebuiltAlike(t, url, "machine", "observed")
 	})
 }
@@ -278,6 +286,7 @@ func TestMeasuredHost(t *testing.T) {
 		if m := said.Claims.Find("party.measured", claim.SubjectParty); m == nil || m.Status != claim.Affirmed || m.Value != fmt.Sprint(c.Standing.Measured) || c.Standing.Axes.Hardware != vetting.HardwareMeasured {
 			t.Errorf("it says %+v with %+v", m, c.Standing.Axes)
 		}
+		l.closeLog("assay.test/2") // where it still counts
 		l.rest(29 * day)
 		l.advance()
 		want(t, l.certificate(c.ID), vetting.Certified, claim.TierIdentified)
@@ -289,6 +298,7 @@ func TestMeasuredHost(t *testing.T) {
 		measure()
 		want(t, l.certificate(c.ID), vetting.Certified, claim.TierIdentified)
 		l.audited()
+		replayed(t, l.store())
 		rebuiltAlike(t, url, "machine", "observed")
 	})
 }

@@ -92,7 +92,7 @@ func TestBook(t *testing.T) {
 						continue
 					}
 				}
-				if err := b.Add(int64(i), e); err != nil {
+				if err := b.Add(int64(i), canon.Digest{1}, e); err != nil {
 					errs = append(errs, err.Error())
 				}
 			}
@@ -117,7 +117,7 @@ func TestPartyBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Add(i, event(ledger.KindCertificate, "provider:p1", now, body)); err != nil && b.Owes() {
+		if err := b.Add(i, canon.Digest{1}, event(ledger.KindCertificate, "provider:p1", now, body)); err != nil && b.Owes() {
 			t.Fatal(err)
 		}
 	}
