@@ -87,6 +87,11 @@ func (p *Policy) Nearest(refused Candidate, others []Candidate) Nearest {
 					x.Fails = append(x.Fails, line.Label)
 				}
 			}
+			for _, r := range v.Reasons {
+				if strings.HasPrefix(r.Rule, always) && !slices.Contains(x.Fails, r.Rule) {
+					x.Fails = append(x.Fails, r.Rule)
+				}
+			}
 		}
 		x.Differs = p.differences(refused.Claims, o.Claims, fails)
 		x.differs = len(x.Differs)
