@@ -25,7 +25,7 @@ var codeRooms = []struct {
 }{
 	{"Claims", []string{"attest", "verifier", "policy", "market/vetting"}, nil},
 	{"Decisions", []string{"policy"}, regexp.MustCompile(`^code[A-Z]`)},
-	{"Certificates", []string{"market/vetting"}, regexp.MustCompile(`^(Reason|Finding|Revoked|Code)[A-Z]`)},
+	{"Certificates", []string{"market/vetting"}, regexp.MustCompile(`^(Reason|Finding|Revoked|Failed|Code)[A-Z]`)},
 	{"Requests", []string{"server", "client"}, regexp.MustCompile(`^[cC]ode[A-Z]`)},
 	{"Inventories", []string{"enrol", "server"}, regexp.MustCompile(`^Code[A-Z]`)},
 	{"Benchmarks", []string{"market/capacity"}, regexp.MustCompile(`^Code[A-Z]`)},
