@@ -7,9 +7,9 @@ import "github.com/assay-network/assay/attest/claim"
 // compares: they do not change.
 var Codes = []claim.Code{
 	{Code: ReasonAbandoned, Means: "nobody submitted the draft in time"},
-	{Code: ReasonUpheld, Means: "the appeal was heard, and the decision stands"},
 	{Code: ReasonOverturned, Means: "the appeal was heard, and the decision is undone"},
 	{Code: ReasonUnruled, Means: "nobody ruled on the appeal in time, so that the decision stands"},
+	{Code: ReasonUpheld, Means: "the appeal was heard, and the decision stands"},
 	{Code: ReasonFinal, Means: "nobody appealed in time, so that the decision stands"},
 	{Code: ReasonAppealed, Means: "the provider appealed"},
 	{Code: ReasonAssessed, Means: "what counts was weighed anew, and nothing changed"},
@@ -69,8 +69,8 @@ var Codes = []claim.Code{
 	{Code: FindingExploited, Means: "the firmware is behind its vendor's level, and attacks on it are known"},
 	{Code: FindingTCB, Means: "the firmware is behind its vendor's level"},
 	{Code: ReasonTransferred, Means: "the device is another host's by now"},
-	{Code: ReasonTriaged, Means: "somebody rules on the appeal"},
 	{Code: ReasonOverdue, Means: "nobody was named in time to rule on the appeal"},
+	{Code: ReasonTriaged, Means: "somebody rules on the appeal"},
 	{Code: FindingUnitRevoked, Means: "the operator revoked a unit that the place is or is part of"},
 	{Code: ReasonUnproven, Means: "nobody settled whose the device is, so that it stays its holder's"},
 	{Code: ReasonUnseen, Means: "the device was seen nowhere for so long that it is nobody's"},
