@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
@@ -32,9 +33,9 @@ func (l *lab) token(g client.Grant) client.NewToken {
 }
 
 // joinOf lets a machine of a provider in.
-func (l *lab) joinOf(operator, chip string) *node {
+func (l *lab) joinOf(operator, chip string, change ...func(*mint.Platform)) *node {
 	l.t.Helper()
-	n, err := joinAt(l.t.Context(), l.http.URL, operator, machine(l.amd, chip), l.clock.Now())
+	n, err := joinAt(l.t.Context(), l.http.URL, operator, machine(l.amd, chip, change...), l.clock.Now())
 	must(l.t, err)
 	n.lab = l
 	return n
@@ -75,7 +76,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"DELETE /v1/logs/closing": "admin", "POST /v1/logs": "admin",
 		"GET /v1/tokens": "admin", "POST /v1/tokens": "admin", "DELETE /v1/tokens/{token}": "admin", "GET /v1/access": "admin", "PUT /v1/access": "admin",
 		"GET /v1/whoami": "renter operator auditor admin", "DELETE /v1/whoami": "renter operator auditor admin",
-		"POST /v1/join-tokens": "operator admin", "DELETE /v1/nodes/{node}": "operator admin", "GET /v1/nodes": "operator auditor admin",
+		"POST /v1/join-tokens": "operator admin", "DELETE /v1/nodes/{node}": "operator admin", "GET /v1/nodes": "operator auditor admin", "GET /v1/nodes/{node}/refusal": "operator admin",
 		"GET /v1/entries": "auditor admin", "GET /v1/blobs/{digest}": "auditor admin",
 		"GET /v1/heads/{stream}": "node operator auditor admin", "GET /v1/results/{evidence}": "node operator auditor admin", "GET /v1/results/{evidence}/ear": "node operator auditor admin",
 		"POST /v1/inventory": "operator admin", "GET /v1/inventory": "operator admin", "GET /v1/reconciliation": "operator admin",
