@@ -72,6 +72,9 @@ func (r *replay) learnBenchmark(index int64, e ledger.Entry, body []byte) error 
 			return wrong("a second result, entry %d has one", b.index)
 		}
 		b.result, b.index = e.Body, index
+		if r.foldsVetting() {
+			r.noteMeasure(moment{index, e.Time}, b.challenge, *rec.Result, e.Body)
+		}
 	}
 	return nil
 }

@@ -40,7 +40,6 @@ func (rig) SetReady(bool) error { return nil }
 // gpuHouse is what the machine with GPUs is judged by.
 type gpuHouse struct {
 	v         vendors
-	chip      string
 	own, away *mint.HGX // of the machine, and of another
 	case_     attest.Case
 }
@@ -76,34 +75,22 @@ func (d *demo) confidentialGPUs(context.Context) error {
 	p, _ := policy.Builtin("confidential-gpu")
 	d.say("   offline, policy %s", p.Name())
 	d.say("   NOT VENDOR ROOTS: CPU, GPUs and switches sign under public test roots\n")
-	c, err := v.gpuCase(own, away)
+	roots, err := attest.NewRoots(slices.Concat(v.amd.Roots(), v.nvidia.Roots())...)
 	if err != nil {
 		return err
 	}
+	collateral := append(v.nvidia.Collateral(demoBegin, slices.Concat(own.GPUs, own.Switches, away.GPUs, away.Switches)...),
+		attest.Collateral{Kind: attest.KindAMDCRL, Data: v.amd.CRL(demoBegin.AddDate(0, 0, -7), demoBegin.AddDate(0, 1, 0))})
+	c := attest.Case{
+		At: canon.At(demoBegin), Roots: roots, References: []attest.References{guests()}, Collateral: collateral, Memory: attest.NewMemory(),
+	}
 	for _, r := range rentals {
-		if err := d.rent(r, &gpuHouse{v: v, chip: chipOfGPUs, own: own, away: away, case_: c}, p); err != nil {
+		if err := d.rent(r, &gpuHouse{v: v, own: own, away: away, case_: c}, p); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}
 	d.say("\n   not shown by any of it: that these GPUs hang on this CPU, and not on one that asks for it (no TDISP)")
 	return nil
-}
-
-// gpuCase returns what machines with these devices are judged by.
-func (v vendors) gpuCase(machines ...*mint.HGX) (attest.Case, error) {
-	roots, err := attest.NewRoots(slices.Concat(v.amd.Roots(), v.nvidia.Roots())...)
-	if err != nil {
-		return attest.Case{}, err
-	}
-	var devices []*mint.NVIDIADevice
-	for _, m := range machines {
-		devices = slices.Concat(devices, m.GPUs, m.Switches)
-	}
-	collateral := append(v.nvidia.Collateral(demoBegin, devices...),
-		attest.Collateral{Kind: attest.KindAMDCRL, Data: v.amd.CRL(demoBegin.AddDate(0, 0, -7), demoBegin.AddDate(0, 1, 0))})
-	return attest.Case{
-		At: canon.At(demoBegin), Roots: roots, References: []attest.References{guests()}, Collateral: collateral, Memory: attest.NewMemory(),
-	}, nil
 }
 
 // rent takes evidence, as the agent does, and judges it.
@@ -158,7 +145,7 @@ func (h *gpuHouse) take(r rented) ([]byte, error) {
 	if _, err := rand.Read(challenge.Nonce); err != nil {
 		return nil, err
 	}
-	chip := h.v.amd.Chip(h.chip)
+	chip := h.v.amd.Chip(chipOfGPUs)
 	h.case_.Expect = attest.Expect{Type: attest.ExpectType, Challenge: &challenge, Enrolled: []attest.Identity{{Kind: attest.IdentityAMDChip, Value: chip[:]}}}
 	for _, d := range slices.Concat(h.own.GPUs, h.own.Switches) {
 		h.case_.Expect.Enrolled = append(h.case_.Expect.Enrolled, d.Identity())
@@ -172,7 +159,7 @@ func (h *gpuHouse) take(r rented) ([]byte, error) {
 	if r.late {
 		statement.NVML, gpus = &machine.says, nil
 	}
-	b, err := agent.Collect([]agent.Device{guest(h.chip)(h.v)}, session.Keys(), challenge.Digest(), statement, gpus...)
+	b, err := agent.Collect([]agent.Device{guest(chipOfGPUs)(h.v)}, session.Keys(), challenge.Digest(), statement, gpus...)
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,8 @@ var chapters = []chapter{
 	{"Providers join, are accepted and refused", (*demo).providers},
 	{"A machine with a TPM and no more", (*demo).bareMetal},
 	{"A machine with eight GPUs and four switches", (*demo).confidentialGPUs},
-	{"Three providers of different tiers", (*demo).tiers},
 	{"Witnesses hold a log to its word", (*demo).witnessing},
+	{"Three providers of different tiers, and what each policy accepts", (*demo).tiers},
 	{"The auditor recomputes everything", (*demo).audit},
 }
 

@@ -23,17 +23,3 @@ func TestKeepWantsAnEmptyFolder(t *testing.T) {
 		t.Errorf("%v, said %q", err, out.String())
 	}
 }
-
-// Each provider gets its tier, and each built-in policy says of it what the chapter holds it against.
-func TestTiers(t *testing.T) {
-	var out bytes.Buffer
-	d := &demo{out: &out}
-	if err := d.tiers(t.Context()); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	for _, line := range []string{"tier anonymous:", "tier attested:", "tier attested-facility:", "required: is attested-facility (party.value)"} {
-		if !strings.Contains(out.String(), line) {
-			t.Errorf("%q is not in\n%s", line, out.String())
-		}
-	}
-}

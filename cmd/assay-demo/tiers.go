@@ -2,268 +2,307 @@ package main
 
 import (
 	"context"
-	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/assay-network/assay/agent"
+	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/sevsnp"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
+	"github.com/assay-network/assay/server"
 	"github.com/assay-network/assay/verifier"
 )
 
-// Issuers of the story, and what each may say.
-const (
-	registrar = "registrar.example"
-	auditor   = "auditor.example"
-)
+// dirTiers is where the verifier of this chapter lives, in the demonstration's folder.
+const dirTiers = "tiers"
 
-var issuers = map[string]string{
-	registrar: "party.identity party.jurisdiction party.legal-entity",
-	auditor:   "party.facility party.facility-audit",
-}
+// auditReport is the digest of the report that the facility's auditor names.
+const auditReport = "3a7bd3e2360a3d29eea436fcfb7e44c735d117c42d1c1835420b6b9942dd4f1b"
 
-// demoDay is a day of the log's time.
-const demoDay = canon.Time(24 * 60 * 60)
-
-// applicant is a provider that asks for a tier, and what each policy must say of its host.
+// applicant is a provider with one host, and what must become of it.
 type applicant struct {
-	id, story string
-	tier      string // that it asks for, and gets
-	chip      string // of a host with GPUs; empty: a host that has no evidence to hand in
-	audited   bool   // an auditor has been in its building
-	want      map[string]want
-}
-
-// want is an outcome and the code of the first reason for it.
-type want struct {
-	outcome policy.Outcome
-	code    string
+	name    string // of the provider
+	story   string
+	machine func(vendors) ([]agent.Device, agent.GPUs)
+	entity  string // registration of the legal entity; empty: nobody knows who it is
+	audited bool   // an auditor was at its site
+	tier    string
+	accepts []string // policies that accept it
 }
 
 var applicants = []applicant{
-	{"hobby", "a desktop with an RTX 4090, no TEE, no TPM: its owner's word and no evidence", claim.TierAnonymous, "", false, map[string]want{
-		"genuine": {policy.Reject, "structure.evidence-missing"}, "confidential-cpu": {policy.Reject, "structure.evidence-missing"},
-		"confidential-gpu": {policy.Reject, "structure.evidence-missing"}, "regulated": {policy.Reject, "structure.evidence-missing"},
-	}},
-	{"workshop", "a firm with confidential CPU and GPUs in a building that nobody has looked at", claim.TierAttested, "chip-8", false, map[string]want{
-		"genuine": {policy.Accept, ""}, "confidential-cpu": {policy.Accept, ""},
-		"confidential-gpu": {policy.Accept, ""}, "regulated": {policy.Reject, "party.value"},
-	}},
-	{"datacentre", "the same hardware of a firm whose building is audited", claim.TierAttestedFacility, "chip-9", true, map[string]want{
-		"genuine": {policy.Accept, ""}, "confidential-cpu": {policy.Accept, ""},
-		"confidential-gpu": {policy.Accept, ""}, "regulated": {policy.Accept, ""},
-	}},
+	{"attic", "an idle GeForce RTX 4090, no TEE, nobody knows whose", func(vendors) ([]agent.Device, agent.GPUs) { return nil, nil }, "", false, claim.TierAnonymous, nil},
+	{"colo", "a company's SEV-SNP guests, in a rented rack", func(v vendors) ([]agent.Device, agent.GPUs) {
+		return []agent.Device{guest("chip-8")(v)}, nil
+	}, "LEI:529900T8BM49AURSDO55", false, claim.TierAttested, []string{"genuine", "confidential-cpu"}},
+	{"vault", "SEV-SNP with 8 GPUs, in a facility that an auditor saw", func(v vendors) ([]agent.Device, agent.GPUs) {
+		return []agent.Device{guest("chip-9")(v)}, rig{hgx: v.nvidia.HGX("vault"), says: attest.NVML{Capable: 1, Environment: 2, CCFeature: 1, MultiGPUMode: 1}}
+	}, "LEI:213800WSGIIZCXF1P572", true, claim.TierAttestedFacility, []string{"genuine", "confidential-cpu", "confidential-gpu", "regulated"}},
 }
 
-// tiers vets three providers and asks each built-in policy about each of them.
-func (d *demo) tiers(context.Context) error {
-	d.say("   offline; tiers by the claims of issuers that the operator registered, and by what it counted and saw itself")
-	d.say("   NOT VENDOR ROOTS: CPUs, GPUs and switches sign under public test roots; firms, issuers and records are of this story\n")
-	r, err := newVettingDesk()
+// house is the verifier of this chapter, whose clock the chapter moves.
+type house struct {
+	*demo
+	s      *server.Server
+	token  string // of its operator
+	admin  *client.Client
+	ahead  atomic.Int64 // of the demonstration's clock
+	issuer ed25519.PrivateKey
+}
+
+func (h *house) time() time.Time { return h.now().Add(time.Duration(h.ahead.Load())) }
+
+// tiers lets three providers of different tiers be certified, and asks every built-in policy about them.
+func (d *demo) tiers(ctx context.Context) (err error) {
+	h := &house{demo: d}
+	if _, h.issuer, err = ed25519.GenerateKey(rand.Reader); err != nil {
+		return err
+	}
+	v := vendors{amd: mint.NewAMD(sevsnp.Milan), nvidia: mint.NewNVIDIA()}
+	stop, err := h.open(ctx, v)
 	if err != nil {
 		return err
 	}
-	for _, a := range applicants {
-		claims, err := a.appraised()
-		if err != nil {
-			return fmt.Errorf("provider %s: %w", a.id, err)
+	defer func() { err = errors.Join(err, stop()) }()
+	d.say("   a verifier whose log two witnesses cosign; 31 days pass, as the record of an attested host wants")
+	d.say("   NOT VENDOR ROOTS: CPUs and GPUs sign under public test roots\n")
+	agents := make([]*agent.Agent, len(applicants))
+	members := make([]*client.Client, len(applicants))
+	for i, p := range applicants {
+		devices, gpus := p.machine(v)
+		if agents[i], members[i], err = d.enter(ctx, h.s, h.token, h.time, p.name, gpus, devices...); err != nil {
+			return fmt.Errorf("provider %s: %w", p.name, err)
 		}
-		c, err := r.certify(a, claims)
-		if err != nil {
-			return fmt.Errorf("provider %s: %w", a.id, err)
-		}
-		d.say("   %-12s %s", a.id, a.story)
-		d.say("   %-12s tier %s: identity %s, hardware %s, facility %s", "", c.Tier, c.Standing.Axes.Identity, c.Standing.Axes.Hardware, c.Standing.Axes.Facility)
-		if err := d.ask(a, slices.Concat(claims, c.PartyClaims())); err != nil {
-			return fmt.Errorf("provider %s: %w", a.id, err)
-		}
-		d.say("")
 	}
-	d.say("   only regulated asks who runs a host and where; no tier stands in for evidence that a host cannot give")
-	return nil
-}
-
-// ask says what each built-in policy decides, and the first reason that makes it so.
-func (d *demo) ask(a applicant, claims claim.Set) error {
-	for _, name := range slices.Backward(policy.Builtins()) { // the least demanding first
+	proving := agents[1:] // the first has nothing that could seal evidence
+	if err := rounds(ctx, proving); err != nil {
+		return err
+	}
+	h.ahead.Add(int64(31 * 24 * time.Hour))
+	if err := errors.Join(h.s.Advance(ctx), rounds(ctx, proving)); err != nil {
+		return err
+	}
+	certificates := make([]vetting.Certificate, len(applicants))
+	for i, p := range applicants {
+		if certificates[i], err = h.certify(ctx, p, agents[i].Status().Node); err != nil {
+			return fmt.Errorf("provider %s: %w", p.name, err)
+		}
+		if c := certificates[i]; c.Tier != p.tier {
+			return fmt.Errorf("provider %s: tier %q, want %q; it lacks %v", p.name, c.Tier, p.tier, c.Standing.Missing)
+		}
+		d.say("   %-8s %s", p.name, p.story)
+	}
+	if err := rounds(ctx, proving); err != nil { // evidence that a renter is shown is younger than the certificate
+		return err
+	}
+	var policies []*policy.Policy
+	for _, name := range slices.Backward(policy.Builtins()) {
 		p, _ := policy.Builtin(name)
-		v := policy.Decide(claims, p, canon.At(demoBegin))
-		got := want{outcome: v.Outcome}
-		d.say("   %-12s %-18s %s", "", name, v.Outcome)
-		if len(v.Reasons) > 0 {
-			why := v.Reasons[slices.IndexFunc(v.Reasons, func(r policy.Reason) bool { return r.Decides() == v.Outcome })]
-			got.code = why.Code
-			d.say("   %-12s   %s of %s: %s; required: %s (%s)", "", why.Claim, why.Subject, shorten(why.Observed), why.Required, why.Code)
+		policies = append(policies, p)
+	}
+	rows := [][]string{{"provider", "tier", "may hold"}}
+	for _, p := range policies {
+		rows[0] = append(rows[0], p.Name())
+	}
+	var reasons []string
+	for i, p := range applicants {
+		row, why, err := judge(ctx, p, policies, certificates[i], members[i], agents[i].Status().Evidence)
+		if err != nil {
+			return fmt.Errorf("provider %s: %w", p.name, err)
 		}
-		if got != a.want[name] {
-			return fmt.Errorf("%s by %s: %v, want %v", v.Outcome, name, got, a.want[name])
+		rows, reasons = append(rows, row), append(reasons, why...)
+	}
+	d.say("")
+	d.table(rows)
+	d.say("")
+	for _, why := range reasons {
+		d.say("   %s", why)
+	}
+	return nil
+}
+
+func rounds(ctx context.Context, agents []*agent.Agent) error {
+	for _, a := range agents {
+		if err := a.Round(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// appraised takes and judges the evidence of the applicant's host. Without a CPU TEE and a TPM there is nothing that could seal
-// any, and so no claims.
-func (a applicant) appraised() (claim.Set, error) {
-	if a.chip == "" {
-		return nil, nil
-	}
-	v := vendors{amd: mint.NewAMD(sevsnp.Milan), nvidia: mint.NewNVIDIA()}
-	h := &gpuHouse{v: v, chip: a.chip, own: v.nvidia.HGX(a.id)}
-	var err error
-	if h.case_, err = v.gpuCase(h.own); err != nil {
-		return nil, err
-	}
-	evidence, err := h.take(rented{name: a.id})
+// open starts the verifier and its witnesses, and registers who may speak of providers.
+func (h *house) open(ctx context.Context, v vendors) (stop func() error, err error) {
+	home := filepath.Join(h.dir, dirTiers)
+	reference, err := canon.Marshal(guests())
 	if err != nil {
 		return nil, err
 	}
-	o, err := verifier.Open(verifier.TypeBundle, evidence)
+	vault := v.nvidia.HGX("vault")
+	files := map[string][]byte{
+		fileGuests:                            reference,
+		filepath.Join(dirVendor, "milan.crl"): v.amd.CRL(demoBegin.AddDate(0, 0, -7), demoBegin.AddDate(0, 3, 0)),
+	}
+	for i, item := range v.nvidia.Collateral(demoBegin.AddDate(0, 0, 31), slices.Concat(vault.GPUs, vault.Switches)...) {
+		files[filepath.Join(dirVendor, fmt.Sprintf("nvidia-%d", i))] = item.Data
+	}
+	for _, f := range slices.Concat(v.amd.Roots(), v.nvidia.Roots()) {
+		files[filepath.Join(dirRoots, f.Name)] = f.Data
+	}
+	if err := writeFiles(home, files); err != nil {
+		return nil, err
+	}
+	settings := server.Settings{
+		Data: filepath.Join(home, dirServer), Listen: "127.0.0.1:0", LogName: "tiers.example/log", Policy: "genuine", Roots: filepath.Join(home, dirRoots),
+		References: []string{filepath.Join(home, fileGuests)}, Collateral: filepath.Join(home, dirVendor),
+	}
+	vkey, token, err := firstStart(ctx, settings, h.time)
 	if err != nil {
 		return nil, err
 	}
-	return verifier.Appraise(o, h.case_).Claims, nil
-}
-
-// signingKey is a party's key.
-type signingKey struct{ ed25519.PrivateKey }
-
-func newSigningKey() (signingKey, error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	return signingKey{key}, err
-}
-
-func (k signingKey) Sign(message []byte) ([]byte, error) {
-	return ed25519.Sign(k.PrivateKey, message), nil
-}
-
-// resultKey is the operator's key, the only one of its log.
-type resultKey struct{ crypto.PublicKey }
-
-func (k resultKey) SignerOf(e ledger.Envelope, use string, _ canon.Time) (ledger.Key, error) {
-	if use != ledger.UseResult || !e.SignedBy(k.PublicKey) {
-		return ledger.Key{}, errors.New("not signed by the operator's result key")
-	}
-	return ledger.Key{Use: use}, nil
-}
-
-// vettingDesk is the operator's registry with the keys of those that speak in it.
-type vettingDesk struct {
-	*vetting.Registry
-	keys map[string]signingKey
-}
-
-// newVettingDesk returns a registry in which the issuers of the story are registered.
-func newVettingDesk() (*vettingDesk, error) {
-	operator, err := newSigningKey()
-	if err != nil {
-		return nil, err
-	}
-	r := &vettingDesk{vetting.NewRegistry(resultKey{operator.Public()}), map[string]signingKey{vetting.Operator: operator}}
-	for issuer, attributes := range issuers {
-		key, err := newSigningKey()
-		if err != nil {
-			return nil, err
+	watchers, text, err := h.gather(ctx, h.time, vkey, 2, "four", "five")
+	dismiss := func() error {
+		var errs []error
+		for _, w := range watchers {
+			errs = append(errs, w.stop())
 		}
-		r.keys[issuer] = key
-		value, err := vetting.KeyValue(key.Public())
-		if err != nil {
-			return nil, err
-		}
-		of := vetting.Subject{Kind: vetting.UnitIssuer, ID: issuer}
-		for attribute, value := range map[string]string{vetting.AttributeKey: value, vetting.AttributeScope: attributes} {
-			if err := r.say(vetting.Operator, of, attribute, value, 200*demoDay); err != nil {
-				return nil, err
+		return errors.Join(errs...)
+	}
+	if err != nil {
+		return nil, errors.Join(err, dismiss())
+	}
+	settings.Witnesses = filepath.Join(home, "witnesses.txt")
+	if err := os.WriteFile(settings.Witnesses, []byte(text), 0o644); err != nil {
+		return nil, errors.Join(err, dismiss())
+	}
+	s, end, err := serve(ctx, h.time, settings)
+	if err != nil {
+		return nil, errors.Join(err, dismiss())
+	}
+	h.s, h.token = s, token
+	stop = func() error { return errors.Join(end(), dismiss()) }
+	if h.admin, err = client.New(client.Config{URL: s.Origin(), Credential: token}); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	key, err := x509.MarshalPKIXPublicKey(h.issuer.Public())
+	if err == nil {
+		err = h.admin.RegisterIssuer(ctx, client.IssuerRegistration{ID: "auditor.example", Key: key, Until: canon.At(demoBegin.AddDate(2, 0, 0)),
+			Attributes: []string{"party.facility", "party.facility-audit", "party.identity", "party.jurisdiction", "party.legal-entity"}})
+	}
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return stop, nil
+}
+
+// certify has an issuer say what it found out about a provider, and lets its host be certified in the tier that it asks for.
+func (h *house) certify(ctx context.Context, p applicant, node string) (c vetting.Certificate, err error) {
+	facts := client.ProviderFacts{Stake: true}
+	provider := vetting.Subject{Kind: vetting.UnitProvider, ID: p.name}
+	said := map[string]string{}
+	if p.entity != "" {
+		facts.ContactHours = 1
+		said = map[string]string{"party.identity": claim.IdentityLegalEntity, "party.legal-entity": p.entity, "party.jurisdiction": "DE"}
+	}
+	of := map[vetting.Subject]map[string]string{provider: said}
+	request := client.CertificateRequest{Provider: p.name, Host: node, Tier: p.tier, As: "user:olga"}
+	if p.audited {
+		request.Site = "fra1"
+		of[vetting.Subject{Kind: vetting.UnitSite, ID: "fra1"}] = map[string]string{"party.facility": claim.FacilityAudited, "party.facility-audit": auditReport}
+	}
+	now := canon.At(h.time())
+	for subject, attributes := range of {
+		for attribute, value := range attributes {
+			env, err := vetting.Claim{Type: vetting.ClaimType, Issuer: "auditor.example", Subject: subject, Attribute: attribute, Value: value,
+				Issued: now, Expires: now + 300*24*3600}.Seal(issuerKey{h.issuer})
+			if err != nil {
+				return c, err
+			}
+			if _, err := h.admin.SendClaim(ctx, env); err != nil {
+				return c, err
 			}
 		}
 	}
-	return r, nil
-}
-
-// say adds a claim that an issuer signed so long before the demonstration, and that holds for a year.
-func (r *vettingDesk) say(issuer string, of vetting.Subject, attribute, value string, before canon.Time) error {
-	at := canon.At(demoBegin) - before
-	e, err := vetting.Claim{
-		Type: vetting.ClaimType, Issuer: issuer, Subject: of, Attribute: attribute, Value: value, Issued: at, Expires: at + 365*demoDay,
-	}.Seal(r.keys[issuer])
-	if err != nil {
-		return err
-	}
-	body, err := canon.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return r.Add(entry(ledger.KindClaim, ledger.IssuerStream(issuer), at, body))
-}
-
-func entry(kind, stream string, at canon.Time, body []byte) ledger.Event {
-	return ledger.Event{
-		Entry: ledger.Entry{Type: ledger.EntryType, Kind: kind, Stream: stream, Time: at, Body: canon.Sum(body), Refs: []canon.Digest{}}, Body: body,
-	}
-}
-
-// certify lets issuers speak of the applicant and leads its certificate from the draft to the decision.
-func (r *vettingDesk) certify(a applicant, claims claim.Set) (c vetting.Certificate, err error) {
-	place := vetting.Place{Provider: a.id, Site: a.id + "-site", Host: a.id + "-host"}
-	provider, site := vetting.Subject{Kind: vetting.UnitProvider, ID: a.id}, vetting.Subject{Kind: vetting.UnitSite, ID: place.Site}
-	said := []vetting.Assertion{}
-	if a.audited {
-		report := canon.Sum([]byte("the report of the audit"))
-		said = append(said, vetting.Assertion{Subject: site, Attribute: "party.facility", Value: claim.FacilityAudited},
-			vetting.Assertion{Subject: site, Attribute: "party.facility-audit", Value: report.String()})
-	}
-	if a.tier != claim.TierAnonymous {
-		said = append(said, vetting.Assertion{Subject: provider, Attribute: "party.identity", Value: claim.IdentityLegalEntity},
-			vetting.Assertion{Subject: provider, Attribute: "party.jurisdiction", Value: "DE"},
-			vetting.Assertion{Subject: provider, Attribute: "party.legal-entity", Value: "DE-HRB-B:12345"})
-	}
-	for _, s := range said {
-		issuer := registrar
-		if s.Subject == site {
-			issuer = auditor
-		}
-		if err := r.say(issuer, s.Subject, s.Attribute, s.Value, 100*demoDay); err != nil {
-			return c, err
-		}
-	}
-	var h vetting.History
-	now := canon.At(demoBegin)
-	rules := h.At(now)
-	seen := vetting.Observed{
-		Hardware: vetting.ReadHardware(claims, now, rules), Stake: true, ContactHours: 1, Witnesses: 3, Quorum: true,
-		Record: vetting.Record{Days: 90, Uptime: 999, Leases: 50, Completion: 995},
-	}
-	if err := seen.Validate(); err != nil {
+	if err := h.admin.SetProvider(ctx, p.name, facts); err != nil {
 		return c, err
 	}
-	const by, reviewer = "user:operator", "user:reviewer"
-	for _, act := range []vetting.Act{
-		{Act: vetting.ActDraft, By: "user:" + a.id, Place: place, Tier: a.tier, Assertions: said},
-		{Act: vetting.ActSubmit, By: "user:" + a.id},
-		{Act: vetting.ActAssign, By: by, Reviewer: reviewer},
-		{Act: vetting.ActPass, By: reviewer, Standing: r.Stand(place, said, seen, rules, now)},
-	} {
-		act.Type, act.Certificate = vetting.ActType, "certificate-"+a.id
-		body, err := canon.Marshal(act)
-		if err != nil {
-			return c, err
-		}
-		step, err := ledger.Machine[vetting.Certificate](h.Certify).Apply(c, entry(ledger.KindCertificate, ledger.ProviderStream(a.id), now, body))
-		if err != nil {
-			return c, err
-		}
-		c = step.State
+	if err := h.admin.RequestCertificate(ctx, request, &c); err != nil {
+		return c, err
 	}
-	if c.Tier != a.tier || !c.Live() {
-		return c, fmt.Errorf("certificate %s in tier %q, want %q; it lacks %v", c.Status, c.Tier, a.tier, c.Standing.Missing)
+	if err := h.admin.ActOnCertificate(ctx, c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"}, &c); err != nil {
+		return c, err
 	}
-	return c, nil
+	return c, h.admin.ActOnCertificate(ctx, c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}, &c)
+}
+
+type issuerKey struct{ ed25519.PrivateKey }
+
+func (k issuerKey) Sign(message []byte) ([]byte, error) {
+	return ed25519.Sign(k.PrivateKey, message), nil
+}
+
+// judge asks every policy about the newest evidence of a host and what its certificate says of the party. It returns
+// a row of the table, and for each policy that does not accept, why.
+func judge(ctx context.Context, p applicant, policies []*policy.Policy, c vetting.Certificate, member *client.Client, evidence canon.Digest) (row, why []string, err error) {
+	a := verifier.Appraisal{AsOf: c.Standing.At} // of no evidence
+	if !evidence.IsZero() {
+		result, err := member.Result(ctx, evidence)
+		if err != nil {
+			return nil, nil, err
+		}
+		if a, err = verifier.ParseAppraisal(result.Appraisal); err != nil {
+			return nil, nil, err
+		}
+	}
+	row = []string{p.name, c.Tier, c.Standing.DataClass}
+	for _, asked := range policies {
+		v := policy.Decide(slices.Concat(a.Claims, c.PartyClaims()), asked, a.AsOf)
+		row = append(row, v.Outcome.String())
+		if accepted := v.Outcome == policy.Accept; accepted != slices.Contains(p.accepts, asked.Name()) {
+			return nil, nil, fmt.Errorf("policy %s says %s: %+v", asked.Name(), v.Outcome, v.Reasons)
+		}
+		if len(v.Reasons) == 0 || evidence.IsZero() {
+			continue
+		}
+		first := v.Reasons[0]
+		more := ""
+		if n := len(v.Reasons) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more)", n)
+		}
+		why = append(why, fmt.Sprintf("%-8s %-17s %s: %s, required: %s%s", p.name, asked.Name(), first.Claim, shorten(first.Observed), first.Required, more))
+	}
+	if evidence.IsZero() {
+		why = append(why, fmt.Sprintf("%-8s %-17s there is no evidence; what it may hold, %s data, is all that its certificate is good for", p.name, "each of them", c.Standing.DataClass))
+	}
+	return row, why, nil
+}
+
+// table prints rows in columns, the first row on top.
+func (d *demo) table(rows [][]string) {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], len(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&line, "%-*s  ", width[i], cell)
+		}
+		d.say("   %s", strings.TrimRight(line.String(), " "))
+	}
 }

@@ -424,15 +424,11 @@ func (a *app) enrolStatus(ctx context.Context, output string) error {
 	if s.Hosts, err = allHosts(ctx, c); err != nil {
 		return err
 	}
-	for after := ""; ; {
+	if s.Tokens, err = pages(func(after string) ([]client.RackToken, string, error) {
 		page, err := c.RackTokens(ctx, after)
-		if err != nil {
-			return err
-		}
-		s.Tokens = append(s.Tokens, page.Tokens...)
-		if after = page.After; after == "" {
-			break
-		}
+		return page.Tokens, page.After, err
+	}); err != nil {
+		return err
 	}
 	s.count()
 	switch output {
@@ -503,17 +499,10 @@ func (s *fleetStatus) count() {
 
 // allHosts reads the whole inventory.
 func allHosts(ctx context.Context, c *client.Client) ([]client.HostRecord, error) {
-	all := []client.HostRecord{}
-	for after := ""; ; {
+	return pages(func(after string) ([]client.HostRecord, string, error) {
 		page, err := c.Inventory(ctx, after)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Hosts...)
-		if after = page.After; after == "" {
-			return all, nil
-		}
-	}
+		return page.Hosts, page.After, err
+	})
 }
 
 func (a *app) enrolReconcileCommand() *cobra.Command {

@@ -76,12 +76,13 @@ type Standing struct {
 	Axes       Axes        `json:"axes"`
 	DataClass  string      `json:"data_class,omitzero"` // the most delicate data that the place may hold
 	Attributes []Attribute `json:"attributes,omitzero"`
-	Findings   []Finding   `json:"findings,omitzero"`  // ordered by code
-	Missing    []string    `json:"missing,omitzero"`   // what the next tier wants
-	Measured   int64       `json:"measured,omitzero"`  // score of the benchmark
-	Witnessed  bool        `json:"witnessed,omitzero"` // a quorum cosigned the log
-	Evidence   canon.Time  `json:"evidence,omitzero"`  // of the hardware's evidence
-	Until      canon.Time  `json:"until"`              // first instant at which time alone may have changed it
+	Findings   []Finding   `json:"findings,omitzero"`    // ordered by code
+	Missing    []string    `json:"missing,omitzero"`     // what the next tier wants
+	Measured   int64       `json:"measured,omitzero"`    // score of the benchmark
+	MeasuredAt canon.Time  `json:"measured_at,omitzero"` // of it
+	Witnessed  bool        `json:"witnessed,omitzero"`   // a quorum cosigned the log
+	Evidence   canon.Time  `json:"evidence,omitzero"`    // of the hardware's evidence
+	Until      canon.Time  `json:"until"`                // first instant at which time alone may have changed it
 }
 
 // What a tier can lack.
@@ -99,15 +100,17 @@ const (
 // Stand weighs everything that is said of a place at a time. What was observed must be valid; the past is asked as today is,
 // with what the registry holds of it.
 func (r *Registry) Stand(p Place, asserted []Assertion, o Observed, q Parameters, at canon.Time) Standing {
-	s := Standing{At: at, Until: at + canon.Time(q.EvidenceAge), Measured: o.Measured, Witnessed: o.Quorum}
+	s := Standing{At: at, Until: at + canon.Time(q.EvidenceAge), Witnessed: o.Quorum}
 	s.Attributes = r.attributes(p, asserted, o, q, at, &s.Until)
 	w := weighed{&s}
 	s.Axes = Axes{
 		Identity: w.level("party.identity", claim.Identities), Facility: w.level("party.facility", claim.Facilities),
 		Hardware: HardwareNone, Record: o.Record,
 	}
-	if o.Measured > 0 {
+	if end := o.MeasuredAt + MeasuredTerm; o.Measured > 0 && at < end {
+		s.Measured, s.MeasuredAt = o.Measured, o.MeasuredAt
 		s.Axes.Hardware = HardwareMeasured
+		s.Until = min(s.Until, end)
 	}
 	s.Findings = slices.Concat(o.Findings, o.Hardware.Findings)
 	if l := o.Hardware.Level; l == HardwareCPU || l == HardwareGPU {
@@ -431,7 +434,10 @@ func (s Standing) partyClaims(tier string, why claim.Reason, provider string, un
 		number("party.record-completion", s.Axes.Record.Completion)
 	}
 	if s.Measured > 0 {
-		number("party.measured", s.Measured)
+		set.Add(claim.Claim{
+			ID: "party.measured", Subject: claim.SubjectParty, Status: claim.Affirmed, Value: strconv.FormatInt(s.Measured, 10),
+			From: s.MeasuredAt, Until: s.MeasuredAt + MeasuredTerm - 1,
+		})
 	}
 	if s.Witnessed {
 		set.Affirm("party.witnessed", claim.SubjectParty, "")
@@ -506,26 +512,12 @@ func (s Standing) speak(set *claim.Set, id, provider string) {
 	for _, b := range words {
 		c := claim.Claim{ID: id, Subject: claim.SubjectParty, Issuer: b.Issuer, Value: b.Value, Status: claim.Affirmed, Basis: []string{claim.IssuerGround + b.Issuer}, From: b.From, Until: b.Until - 1}
 		if b.Code != "" {
-			c.Status, c.Reason = claim.Unknown, claim.Because(b.Code, "%s", sentences[b.Code])
+			c.Status, c.Reason = claim.Unknown, claim.Because(b.Code, "%s", Means(b.Code))
 		}
 		set.Add(c)
 	}
 	if asserted != "" && !slices.ContainsFunc(words, func(b best) bool { return b.Issuer == provider }) {
 		set.Add(claim.Claim{ID: id, Subject: claim.SubjectParty, Issuer: provider, Value: asserted, Status: claim.Unknown, Basis: []string{claim.IssuerGround + provider},
-			Reason: claim.Because(claim.SelfAsserted, "%s", sentences[claim.SelfAsserted])})
+			Reason: claim.Because(claim.SelfAsserted, "%s", Means(claim.SelfAsserted))})
 	}
-}
-
-// sentences say in words why a word does not count.
-var sentences = map[string]string{
-	claim.SelfAsserted: "the provider says so itself",
-	claim.Lapsed:       "the claim's time is over",
-	CodeRevoked:        "the claim, or what it is about, was revoked",
-	CodeNotYet:         "the claim's time has not begun",
-	CodeUnregistered:   "the operator had not registered that issuer and key when the claim was made",
-	CodeIssuerLapsed:   "the issuer's term was over when the claim was made",
-	CodeIssuerGone:     "the issuer was revoked",
-	CodeForeignScope:   "the issuer may not speak of that, or not there",
-	CodeDiscrepancy:    "another issuer is more than a level apart, so that neither counts",
-	CodePending:        "the provider says something else by now, of which no issuer has spoken",
 }
