@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/market/vetting"
 )
 
 // caller is who a request comes from.
@@ -97,6 +98,14 @@ func (c caller) mayKnow(provider string) bool {
 		return (c.token.Grant.Tenant == "" || c.token.Grant.Tenant == provider) && len(c.token.Grant.Scope.Nodes) == 0
 	}
 	return false
+}
+
+// device returns what a caller may know of a device: an operator knows no hosts of others.
+func (c caller) device(d vetting.DeviceState) vetting.DeviceState {
+	if tenant := c.token.Grant.Tenant; tenant != "" {
+		return d.Of(tenant)
+	}
+	return d
 }
 
 // ownTime restricts a query to the rows whose instant is in the period of a caller's scope.

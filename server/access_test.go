@@ -286,7 +286,28 @@ func TestStrangersLearnNothing(t *testing.T) {
 			must(t, l.client(ours.Token).ActOnCertificate(t.Context(), cert.ID, client.CertificateAct{Act: vetting.ActAssess}, &c))
 			var d vetting.DeviceState
 			refused(t, l.client(ours.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceSettle, Host: n.id, Evidence: evidence}, &d), 403, "forbidden")
+			third := l.joinOf(theirs.Token, "one") // shows the same chip, and so contests it
+			third.prove()
+			refused(t, l.client(ours.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: third.id}, &d), 409, "not-now")
+			for token, knows := range map[string]bool{ours.Token: false, l.admin: true} {
+				var page providerPage
+				must(t, l.client(token).Provider(t.Context(), "dc-a", &page))
+				if len(page.Devices) != 1 || page.Devices[0].Status != vetting.Contested || len(page.Devices[0].Challengers) != 1 || page.Devices[0].ContestedBy(third.id) != knows {
+					t.Errorf("of a device that another tenant's host shows, %.9s is told %+v", token, page.Devices)
+				}
+			}
 			must(t, l.client(ours.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: n.id}, &d))
+			if d.Holder.Host != "" {
+				t.Errorf("whoever holds it now is told: %+v", d.Holder)
+			}
+			request = client.CertificateRequest{Provider: "dc-b", Host: stranger.id, Tier: claim.TierAnonymous}
+			must(t, l.client(l.admin).SetProvider(t.Context(), "dc-c", client.ProviderFacts{Stake: true}))
+			elsewhere := request
+			elsewhere.Provider = "dc-c"
+			must(t, l.client(l.admin).RequestCertificate(t.Context(), elsewhere, &c))
+			if err := l.client(theirs.Token).RequestCertificate(t.Context(), request, &d); err == nil || strings.Contains(err.Error(), c.ID) {
+				t.Errorf("a host that is certified for another provider: %v", err)
+			}
 		})
 		n.challenge() // none of it ended anything of ours
 		_, err := l.client(ours.Token).Whoami(t.Context())

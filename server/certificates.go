@@ -140,6 +140,9 @@ func (s *Server) requestCertificate(ctx context.Context, who caller, r client.Ce
 			if err != nil {
 				return err
 			}
+			if ok && !last.Ended() && last.Place.Provider != r.Provider {
+				return refuse(codeNotNow, "host %s has a certificate of another provider", r.Host)
+			}
 			if ok && !last.Ended() {
 				return refuse(codeNotNow, "host %s has certificate %s, which is %s", r.Host, last.ID, last.Status)
 			}
@@ -167,7 +170,9 @@ func (v *sitting) devicesOf(ctx context.Context, who caller, node string) ([]vet
 	own.and(`node.id = ?`, node)
 	who.ownNodes(&own)
 	var revoked int64
-	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE `+own.String()+v.s.store.db.ForUpdate(), own.args...).Scan(&revoked); err != nil || revoked != 0 {
+	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE `+own.String()+v.s.store.db.ForUpdate(), own.args...).Scan(&revoked); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("look up node %s: %w", node, err)
+	} else if err != nil || revoked != 0 {
 		return nil, refuse(codeNotFound, "no such node, or it was revoked: %.80q", node)
 	}
 	held, err := v.s.devices(ctx, `node = $1`, node)
@@ -325,7 +330,7 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 		d, err = loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, id)
 		return err
 	})
-	return d, refused(err)
+	return who.device(d), refused(err)
 }
 
 // simulate says what would become of a caller's hosts. It changes nothing.

@@ -181,7 +181,10 @@ func (s *Server) provider(ctx context.Context, who caller, id string) (p provide
 	if err != nil {
 		return p, err
 	}
-	p.Certificates, p.Devices = append([]vetting.Certificate{}, certificates...), append([]vetting.DeviceState{}, devices...)
+	p.Certificates, p.Devices = append([]vetting.Certificate{}, certificates...), []vetting.DeviceState{}
+	for _, d := range devices {
+		p.Devices = append(p.Devices, who.device(d))
+	}
 	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT body FROM notice WHERE tenant = $1 ORDER BY at DESC, entry LIMIT $2`, id, MaxPage)
 	if err != nil {
 		return p, fmt.Errorf("read notices: %w", err)

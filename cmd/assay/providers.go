@@ -139,7 +139,7 @@ func (a *app) providersShowCommand() *cobra.Command {
 func challengers(d vetting.DeviceState) string {
 	var hosts []string
 	for _, c := range d.Challengers {
-		hosts = append(hosts, c.Host)
+		hosts = append(hosts, cmp.Or(c.Host, "another provider's host"))
 	}
 	return strings.Join(hosts, ", ")
 }

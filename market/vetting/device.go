@@ -108,6 +108,23 @@ type DeviceState struct {
 	Deadline    canon.Time `json:"deadline,omitzero"`
 }
 
+// Of returns what a provider is told of the state: that others show the identity, or hold it, and not who they are.
+func (d DeviceState) Of(provider string) DeviceState {
+	hide := func(h Holder) Holder {
+		if h.Provider != provider {
+			h.Provider, h.Host = "", ""
+		}
+		return h
+	}
+	d.Holder = hide(d.Holder)
+	challengers := d.Challengers
+	d.Challengers = nil
+	for _, c := range challengers {
+		d.Challengers = append(d.Challengers, hide(c))
+	}
+	return d
+}
+
 // ContestedBy reports whether a host shows the identity, and another holds it.
 func (d DeviceState) ContestedBy(host string) bool {
 	return slices.ContainsFunc(d.Challengers, func(c Holder) bool { return c.Host == host })
