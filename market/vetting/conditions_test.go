@@ -291,3 +291,63 @@ func TestStandingHoldsUntil(t *testing.T) {
 		}
 	}
 }
+
+// What somebody reads who asks for what cannot be now.
+func TestRefusalsSayWhereItStands(t *testing.T) {
+	f := newLife(t)
+	f.do(now, vetting.Act{Act: vetting.ActDraft, Place: place, Tier: claim.TierAttested})
+	if err := f.try(now, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now)}); err == nil || !strings.HasSuffix(err.Error(), "pass: not in this state: it is draft (drafted)") {
+		t.Error(err)
+	}
+	for id, want := range map[vetting.Subject]string{
+		{Kind: vetting.UnitProvider, ID: "P_1"}: "lower-case letters, digits, dots and hyphens", {Kind: vetting.UnitHost, ID: "a b"}: "letters, digits, dots, hyphens and underscores",
+		{Kind: vetting.UnitDevice, ID: "9c41"}: "amd-chip-id:9c41",
+	} {
+		if err := id.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+}
+
+// The least that turns one finding into another, or into none.
+func TestFindingsOfReasons(t *testing.T) {
+	q := vetting.Defaults()
+	q.Exploited = []string{"CVE-2025-0001"}
+	with := func(gpu bool, id string, do func(*claim.Claim)) []string {
+		set := slices.Clone(sound(gpu))
+		for i := range set {
+			if set[i].ID == id {
+				do(&set[i])
+			}
+		}
+		set.Settle()
+		var codes []string
+		for _, f := range vetting.ReadHardware(set, now, q).Findings {
+			codes = append(codes, f.Code)
+		}
+		return codes
+	}
+	is := func(status claim.Status, code string) func(*claim.Claim) {
+		return func(c *claim.Claim) { c.Status, c.Reason = status, claim.Because(code, "test") }
+	}
+	for _, c := range []struct {
+		name string
+		gpu  bool
+		id   string
+		do   func(*claim.Claim)
+		want []string
+	}{
+		{"a list that was refused", false, "sevsnp.revocation", is(claim.Unknown, claim.CollateralRefused), []string{vetting.FindingCollateral}},
+		{"a manifest of the driver", true, "nvidia.driver-rim", is(claim.Unknown, claim.CollateralMissing), []string{vetting.FindingRIM}},
+		{"a manifest that was refused", true, "nvidia.driver-rim", is(claim.Unknown, claim.CollateralRefused), []string{vetting.FindingCollateral}},
+		{"a signature that is none", false, "sevsnp.signature", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingChain}},
+		{"a signature that nobody could check", false, "sevsnp.signature", is(claim.Unknown, claim.CollateralMissing), []string{vetting.FindingCollateral}},
+		{"one device twice", false, "set.device-unique", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingDuplicate}},
+		{"measurements that nobody knows", true, "nvidia.measurements", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingMismatch}},
+		{"debug of which nothing is known", false, "sevsnp.debug-off", is(claim.Unknown, claim.NoReference), nil},
+	} {
+		if got := with(c.gpu, c.id, c.do); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
@@ -34,6 +35,9 @@ func (h *History) Certify(c Certificate, e ledger.Event) (ledger.Step[Certificat
 		r.pass()
 	}
 	if err := r.do(); err != nil {
+		if errors.Is(err, errNotNow) {
+			err = fmt.Errorf("%w: it is %s (%s)", errNotNow, r.Status, r.Reason)
+		}
 		return step, fmt.Errorf("certificate %s: %s: %w", a.Certificate, a.Act, err)
 	}
 	r.weigh(r.now)
@@ -572,7 +576,7 @@ func (r *run) draft(q Parameters) error {
 
 func checkTier(tier string) error {
 	if !slices.Contains(claim.Tiers, tier) {
-		return fmt.Errorf("tier %.80q: tiers have names: %v", tier, claim.Tiers)
+		return fmt.Errorf("tier %.80q: tiers have names: %s", tier, strings.Join(claim.Tiers, ", "))
 	}
 	return nil
 }
