@@ -351,3 +351,124 @@ func TestFindingsOfReasons(t *testing.T) {
 		}
 	}
 }
+
+// A window hides that nobody answers, and nothing else.
+func TestWindowHidesNoFault(t *testing.T) {
+	for code, hidden := range map[string]bool{vetting.FindingHeartbeat: true, vetting.FindingTCB: false, vetting.FindingDebug: false, vetting.FindingMismatch: false} {
+		f := certified(t, claim.TierAttested)
+		f.do(now+1, vetting.Act{Act: vetting.ActWindow, Window: vetting.Window{From: now + 10, Until: now + 3600}, Reason: "BIOS 2.8"})
+		f.weigh(now+20, finding(code))
+		if sound := f.state.Status == vetting.Certified && len(f.state.Clocks) == 0; sound != hidden {
+			t.Errorf("%s: %s, %+v", code, f.state.Status, f.state.Clocks)
+		}
+	}
+}
+
+// What the registry must say for a tier, beside what is observed.
+func TestTierCriteriaOfWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		identity, facility string
+		uptime             int64
+		tier, lacks        string
+	}{
+		"all of it":               {"legal-entity", "bound", 990, claim.TierAttestedFacility, ""},
+		"a contact, and no more":  {"contact", "bound", 990, claim.TierAnonymous, vetting.LacksIdentity},
+		"a site that was seen":    {"legal-entity", "witnessed", 990, claim.TierAttested, vetting.LacksFacility},
+		"an uptime of 989":        {"legal-entity", "bound", 989, claim.TierIdentified, vetting.LacksRecord},
+		"a site nobody speaks of": {"legal-entity", "none", 990, claim.TierAttested, vetting.LacksFacility},
+	} {
+		l := newLab(t)
+		l.register("two.example", "party.facility-audit", vetting.Scope{}, 1000*day)
+		l.at = now - day
+		l.say(vetting.Claim{Issuer: "lei.example", Subject: provider, Attribute: "party.identity", Value: c.identity})
+		l.say(vetting.Claim{Issuer: "lei.example", Subject: provider, Attribute: "party.legal-entity", Value: legal})
+		l.say(vetting.Claim{Issuer: "tuv.example", Subject: site, Attribute: "party.facility", Value: c.facility})
+		for _, issuer := range []string{"iso.example", "two.example"} {
+			l.say(vetting.Claim{Issuer: issuer, Subject: site, Attribute: "party.facility-audit", Value: report})
+		}
+		q := vetting.Defaults()
+		q.Tiers[2].MinUptime = 990
+		o := observed(now)
+		o.Record.Uptime = c.uptime
+		if s := l.Stand(place, nil, o, q, now); s.Tier != c.tier || c.lacks != "" && s.Missing[0] != c.lacks {
+			t.Errorf("%s: tier %q lacks %v", name, s.Tier, s.Missing)
+		}
+	}
+}
+
+// The earliest of several revocations says since when all is tainted, in whatever order they came; and auditors are apart from
+// the later of their words, whoever's that is.
+func TestEarliestAndLatest(t *testing.T) {
+	for _, units := range [][]vetting.Subject{{cpu, provider}, {provider, cpu}} {
+		l, _ := vouched(t)
+		l.revoke(vetting.Revocation{Unit: units[0], Since: now - 5})
+		l.revoke(vetting.Revocation{Unit: units[1], Since: now - 9})
+		for _, f := range l.stand(now).Findings {
+			if f.Code == vetting.FindingUnitRevoked && (f.Since != now-9 || strings.Count(f.About, ", ") != 1) {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	for _, high := range []bool{false, true} {
+		l := newLab(t)
+		l.register("two.example", "party.facility", vetting.Scope{}, 1000*day)
+		values := []string{"audited", "none"}
+		if high {
+			slices.Reverse(values)
+		}
+		l.at = now - 80*day
+		l.say(vetting.Claim{Issuer: "tuv.example", Subject: site, Attribute: "party.facility", Value: values[0]})
+		l.at = now
+		l.say(vetting.Claim{Issuer: "two.example", Subject: site, Attribute: "party.facility", Value: values[1]})
+		for at, want := range map[canon.Time]string{now + 90*day - 1: vetting.CodeDiscrepancy, now + 90*day: vetting.StatusValid} {
+			if s := l.Stand(place, nil, observed(at), vetting.Defaults(), at); status(s, site, "party.facility") != want {
+				t.Errorf("high last %v, at %s: %s", high, at, status(s, site, "party.facility"))
+			}
+		}
+	}
+}
+
+// What ends by itself, what goes on, and who is told.
+func TestWhatEndsAndWhoIsTold(t *testing.T) {
+	f := certified(t, claim.TierAttested)
+	f.do(now+1, vetting.Act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}})
+	f.days(1, 14)
+	f.want(vetting.Suspended, vetting.FindingFrozen, claim.TierAttested)
+	f.weigh(now + 14*day + 1)
+	f.want(vetting.Certified, vetting.ReasonCleared, claim.TierAttested)
+	if len(f.state.Clocks) != 0 {
+		t.Errorf("%+v", f.state.Clocks)
+	}
+	// A tier that falls is told.
+	f.weigh(now+15*day, func(o *vetting.Observed) { o.ContactHours = 24 })
+	if n := notices(t, f.step.Drafts); len(n) != 1 || n[0].Notice != vetting.NoticeTier || n[0].About != "attested identified" {
+		t.Errorf("%+v", n)
+	}
+	f.weigh(now+16*day-1, func(o *vetting.Observed) { o.ContactHours = 24 })
+	if n := notices(t, f.step.Drafts); len(n) != 0 {
+		t.Errorf("told again: %+v", n)
+	}
+	// Who is but anonymous goes on.
+	g := certified(t, claim.TierAnonymous)
+	g.days(1, 31)
+	g.want(vetting.Certified, vetting.ReasonRenewed, claim.TierAnonymous)
+	// What nobody weighs is not weighed by another event.
+	h := certified(t, claim.TierAttested)
+	h.do(now+2*day, vetting.Act{Act: vetting.ActWindow, Window: vetting.Window{From: now + 3*day, Until: now + 4*day}, Reason: "BIOS"})
+	h.want(vetting.Suspended, vetting.FindingOverdue, claim.TierAttested)
+	// More than there is room for.
+	full := newLife(t)
+	var many []vetting.Assertion
+	for i := range vetting.MaxAssertions {
+		many = append(many, vetting.Assertion{Subject: vetting.Subject{Kind: vetting.UnitDevice, ID: "amd-chip-id:" + strings.Repeat("0", 2) + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])}, Attribute: "party.facility", Value: "bound"})
+	}
+	big := vetting.Place{Provider: "p1", Host: "host-1"}
+	for _, a := range many {
+		big.Devices = append(big.Devices, vetting.Device{ID: a.Subject.ID})
+	}
+	full.do(now, vetting.Act{Act: vetting.ActDraft, Place: big, Tier: claim.TierAttested, Assertions: many})
+	if err := full.try(now, vetting.Act{Act: vetting.ActEdit, Assertions: ten[:1]}); err == nil || !strings.Contains(err.Error(), "65 assertions, at most 64") {
+		t.Error(err)
+	}
+	full.do(now, vetting.Act{Act: vetting.ActEdit, Assertions: many[:1]})
+}
