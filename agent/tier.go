@@ -29,7 +29,7 @@ func Tiers() []Tier {
 		}},
 		{Name: "attested-facility", TEE: true, Asks: []Ask{
 			{"facility", "a facility that is bound to its hardware or audited on site"},
-			{"facility-audit", "an ISO 27001 or SOC 2 type II report of it, in date, by an auditor who is not the operator"},
+			{"facility-audit", "an ISO 27001 or SOC 2 type II report of it, in date, by an auditor who is not the operator, and a second auditor who bound or audited it"},
 			{"witnesses", "two witnesses that cosign the verifier's log"},
 		}},
 	}

@@ -296,6 +296,17 @@ func TestStrangersLearnNothing(t *testing.T) {
 					t.Errorf("of a device that another tenant's host shows, %.9s is told %+v", token, page.Devices)
 				}
 			}
+			err := l.client(ours.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: third.id}, &d)
+			if err == nil || strings.Contains(err.Error(), "dc-b") {
+				t.Errorf("whose the host is that contests: %v", err)
+			}
+			// Who contests it gives that up, and is not told whose it is.
+			refused(t, l.client(theirs.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: n.id}, &d), 404, "not-found")
+			must(t, l.client(theirs.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: third.id}, &d))
+			if d.Status != vetting.Held || d.Reason != vetting.ReasonSettled || d.Holder.Host != "" {
+				t.Errorf("released by who contested it: %+v", d)
+			}
+			third.prove() // it shows it once more
 			must(t, l.client(ours.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: n.id}, &d))
 			if d.Holder.Host != "" {
 				t.Errorf("whoever holds it now is told: %+v", d.Holder)

@@ -287,7 +287,7 @@ func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r 
 	return c, refused(err)
 }
 
-// actOnDevice lets the operator of a device give it up, and an admin say whose it is.
+// actOnDevice lets the operator of a host that holds or shows a device give it up, and an admin say whose it is.
 func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r client.DeviceAct) (d vetting.DeviceState, err error) {
 	if r.Act != vetting.DeviceSettle && r.Act != vetting.DeviceRelease {
 		return d, refuse(codeMalformed, "act %.80q: want settle or release", r.Act)
@@ -302,14 +302,25 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 		} else if err != nil {
 			return err
 		}
-		if !who.mayKnow(d.Holder.Provider) {
+		provider, own := d.Holder.Provider, who.mayKnow(d.Holder.Provider)
+		for _, c := range d.Challengers {
+			if c.Host != r.Host || r.Act != vetting.DeviceRelease {
+				continue
+			}
+			if theirs, err := s.readerFor(who).ownsNode(ctx, c.Host); err != nil {
+				return err
+			} else if theirs { // who contests it gives that up
+				provider, own = c.Provider, true
+			}
+		}
+		if !own {
 			return refuse(codeNotFound, "no such device")
 		}
 		if who.use != client.RoleAdmin && r.Act != vetting.DeviceRelease {
 			return refuse(codeForbidden, "act %s is of who reviews and rules: an admin", r.Act)
 		}
 		before := d
-		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: d.Holder.Provider, Host: r.Host, By: by, Evidence: r.Evidence}
+		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: provider, Host: r.Host, By: by, Evidence: r.Evidence}
 		if err := sighting.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}

@@ -145,6 +145,9 @@ func (v *sitting) sayOurselves(ctx context.Context, seal func(ledger.Signer) (le
 	if err != nil {
 		return l, refuse(codeMalformed, "%v", err)
 	}
+	if _, err := v.registry.Find(env.Identity()); err == nil {
+		return l, nil // in the same second: it stands already
+	}
 	return v.say(ctx, env, vetting.Operator, about)
 }
 

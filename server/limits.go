@@ -42,7 +42,6 @@ const (
 	CollateralWait  = 2 * time.Minute        // for which a submission waits for collateral that a vendor may yet give
 	RetryAppraisal  = 10 * time.Second       // after an appraisal that could not be stored
 	RetryEvent      = time.Minute            // after an event of a machine that could not be made
-	UptimeSpan      = 30 * 24 * time.Hour    // in which uptime is counted
 	WitnessTimeout  = 5 * time.Second        // one round of asking witnesses
 	WitnessLinger   = 200 * time.Millisecond // for those that have not answered when there is a quorum
 	WitnessSilence  = time.Minute            // after which a witness that does not cosign is told of: longer than CheckpointLife

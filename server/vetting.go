@@ -339,7 +339,7 @@ func (v *sitting) record(ctx context.Context, c vetting.Certificate, q vetting.P
 	if err != nil || !first.Valid {
 		return r, err
 	}
-	of := vetting.Span{From: max(canon.Time(first.Int64), v.now-seconds(UptimeSpan)), Until: v.now}
+	of := vetting.Span{From: max(canon.Time(first.Int64), v.now-canon.Time(vetting.UptimeSpan)), Until: v.now}
 	if r.Days = int64(v.now-canon.Time(first.Int64)) / (24 * 3600); r.Days == 0 {
 		return r, nil
 	}
@@ -382,10 +382,11 @@ func (v *sitting) decided(ctx context.Context, node string, w decidedWork) error
 		if !state.WorthLogging(node, certified, v.now) {
 			continue
 		}
+		of := provider // of this device: others may be held in another's name
 		if state.Holder.Host == node {
-			provider = state.Holder.Provider
+			of = state.Holder.Provider
 		}
-		if err := v.sighting(ctx, vetting.Sighting{Device: device, Event: vetting.DeviceSeen, Provider: provider, Host: node, Evidence: w.Evidence}); err != nil {
+		if err := v.sighting(ctx, vetting.Sighting{Device: device, Event: vetting.DeviceSeen, Provider: of, Host: node, Evidence: w.Evidence}); err != nil {
 			return err
 		}
 		if held := state.Holder.Host; held != "" && held != node {
@@ -412,6 +413,20 @@ func (v *sitting) release(ctx context.Context, node string) error {
 	for _, d := range held {
 		if err := v.sighting(ctx, vetting.Sighting{Device: d.Device, Event: vetting.DeviceRelease, Provider: d.Holder.Provider, Host: node, By: vetting.Operator}); err != nil {
 			return err
+		}
+	}
+	contested, err := machines[vetting.DeviceState](ctx, v.sql, `kind = 'device' AND status = $1`, vetting.Contested)
+	if err != nil {
+		return err
+	}
+	for _, d := range contested {
+		for _, c := range d.Challengers {
+			if c.Host != node {
+				continue
+			}
+			if err := v.sighting(ctx, vetting.Sighting{Device: d.Device, Event: vetting.DeviceRelease, Provider: c.Provider, Host: node, By: vetting.Operator}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

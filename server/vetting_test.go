@@ -218,6 +218,13 @@ func TestSecondAgentWithOneDevice(t *testing.T) {
 		if !strings.Contains(l.log.String(), "a device is contested") {
 			t.Error("nobody was alarmed")
 		}
+		// Revoked, the newcomer contests it no more.
+		must(t, l.client(l.admin).Revoke(t.Context(), second.id))
+		l.advance()
+		must(t, l.client(l.admin).Provider(t.Context(), "p1", &p))
+		if len(p.Devices) != 1 || p.Devices[0].Status != vetting.Held || p.Devices[0].Reason != vetting.ReasonSettled || p.Devices[0].Holder.Host != n.id {
+			t.Errorf("devices when the newcomer is revoked: %+v", p.Devices)
+		}
 		l.audited()
 	})
 }

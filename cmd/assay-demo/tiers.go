@@ -57,11 +57,11 @@ var applicants = []applicant{
 // house is the verifier of this chapter, whose clock the chapter moves.
 type house struct {
 	*demo
-	s      *server.Server
-	token  string // of its operator
-	admin  *client.Client
-	ahead  atomic.Int64 // of the demonstration's clock
-	issuer ed25519.PrivateKey
+	s              *server.Server
+	token          string // of its operator
+	admin          *client.Client
+	ahead          atomic.Int64 // of the demonstration's clock
+	issuer, second ed25519.PrivateKey
 }
 
 func (h *house) time() time.Time { return h.now().Add(time.Duration(h.ahead.Load())) }
@@ -70,6 +70,9 @@ func (h *house) time() time.Time { return h.now().Add(time.Duration(h.ahead.Load
 func (d *demo) tiers(ctx context.Context) (err error) {
 	h := &house{demo: d}
 	if _, h.issuer, err = ed25519.GenerateKey(rand.Reader); err != nil {
+		return err
+	}
+	if _, h.second, err = ed25519.GenerateKey(rand.Reader); err != nil {
 		return err
 	}
 	v := vendors{amd: mint.NewAMD(sevsnp.Milan), nvidia: mint.NewNVIDIA()}
@@ -200,7 +203,13 @@ func (h *house) open(ctx context.Context, v vendors) (stop func() error, err err
 	key, err := x509.MarshalPKIXPublicKey(h.issuer.Public())
 	if err == nil {
 		err = h.admin.RegisterIssuer(ctx, client.IssuerRegistration{ID: "auditor.example", Key: key, Until: canon.At(demoBegin.AddDate(2, 0, 0)),
-			Attributes: []string{"party.facility", "party.facility-audit", "party.identity", "party.jurisdiction", "party.legal-entity"}})
+			Attributes: []string{"party.facility", "party.identity", "party.jurisdiction", "party.legal-entity"}})
+	}
+	if err == nil {
+		key, err = x509.MarshalPKIXPublicKey(h.second.Public())
+	}
+	if err == nil {
+		err = h.admin.RegisterIssuer(ctx, client.IssuerRegistration{ID: "second.example", Key: key, Until: canon.At(demoBegin.AddDate(2, 0, 0)), Attributes: []string{"party.facility-audit"}})
 	}
 	if err != nil {
 		return nil, errors.Join(err, stop())
@@ -226,8 +235,12 @@ func (h *house) certify(ctx context.Context, p applicant, node string) (c vettin
 	now := canon.At(h.time())
 	for subject, attributes := range of {
 		for attribute, value := range attributes {
-			env, err := vetting.Claim{Type: vetting.ClaimType, Issuer: "auditor.example", Subject: subject, Attribute: attribute, Value: value,
-				Issued: now, Expires: now + 300*24*3600}.Seal(issuerKey{h.issuer})
+			issuer, by := "auditor.example", h.issuer
+			if attribute == "party.facility-audit" { // the highest tier rests on two auditors
+				issuer, by = "second.example", h.second
+			}
+			env, err := vetting.Claim{Type: vetting.ClaimType, Issuer: issuer, Subject: subject, Attribute: attribute, Value: value,
+				Issued: now, Expires: now + 300*24*3600}.Seal(issuerKey{by})
 			if err != nil {
 				return c, err
 			}

@@ -225,6 +225,9 @@ func writeCertificate(out io.Writer, c vetting.Certificate) {
 	}
 	line("certificate", "%s of %s", c.ID, place)
 	state := c.Status + " (" + c.Reason + ")"
+	if c.Against != "" && c.Against != c.Reason {
+		state += " for " + c.Against
+	}
 	if c.Tier != "" {
 		state += ", tier " + c.Tier
 	}

@@ -152,7 +152,7 @@ var lacking = map[string]string{
 	vetting.LacksHardware: "no fresh evidence of the host is accepted by a confidential policy; assay-agent doctor says what the host lacks",
 	vetting.LacksRecord:   "the record is too short or too poor; it grows with days of evidence and finished leases",
 	vetting.LacksFacility: "no registered issuer says that the site is bound or audited",
-	vetting.LacksAudit:    "no audit report of the site is in date; the provider asks an issuer for party.facility-audit",
+	vetting.LacksAudit:    "no audit report of the site is in date, or too few different auditors speak of the site; the provider asks one issuer for party.facility-audit and another one for party.facility",
 	vetting.LacksWitness:  "too few witnesses cosign the log; the operator of the log asks more of them",
 }
 

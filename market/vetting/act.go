@@ -172,11 +172,11 @@ func (a Act) Validate() error {
 		}
 	case ActRevoke:
 		if !slices.Contains(revokedFor, a.Code) {
-			return fmt.Errorf("certificate: reason %.80q is none for a revocation", a.Code)
+			return fmt.Errorf("certificate: reason %.80q: want one of %s", a.Code, strings.Join(revokedFor, ", "))
 		}
 	case ActWindow:
 		if a.Window.From <= 0 || a.Window.Until <= a.Window.From || int64(a.Window.Until-a.Window.From) > MaxWindow {
-			return fmt.Errorf("certificate: a window from %s to %s, want at most %d s", a.Window.From, a.Window.Until, MaxWindow)
+			return fmt.Errorf("certificate: a window from %s to %s: want an end after its beginning, and at most %d days", a.Window.From, a.Window.Until, MaxWindow/day)
 		}
 	}
 	if has&hasStanding != 0 {

@@ -148,17 +148,17 @@ func TestIssuersOfATime(t *testing.T) {
 		}
 		return out
 	}
-	if got := names(now); !slices.Equal(got, []string{"lei.example", "new.example", "tuv.example"}) {
+	if got := names(now); !slices.Equal(got, []string{"iso.example", "lei.example", "new.example", "tuv.example"}) {
 		t.Error(got)
 	}
-	if got := names(now - 1); !slices.Equal(got, []string{"lei.example", "tuv.example"}) {
+	if got := names(now - 1); !slices.Equal(got, []string{"iso.example", "lei.example", "tuv.example"}) {
 		t.Error(got)
 	}
-	if got := names(now + 10*day); !slices.Equal(got, []string{"lei.example", "tuv.example"}) {
+	if got := names(now + 10*day); !slices.Equal(got, []string{"iso.example", "lei.example", "tuv.example"}) {
 		t.Error(got)
 	}
 	l.revoke(vetting.Revocation{Unit: vetting.Subject{Kind: vetting.UnitIssuer, ID: "lei.example"}, Since: now})
-	if got := names(now); !slices.Equal(got, []string{"new.example", "tuv.example"}) {
+	if got := names(now); !slices.Equal(got, []string{"iso.example", "new.example", "tuv.example"}) {
 		t.Error(got)
 	}
 }

@@ -200,6 +200,11 @@ func (c Certificate) validate() error {
 			return fmt.Errorf("certificate %s: clock %.80q from %s to %s", c.ID, k.Code, k.Since, k.Due)
 		}
 	}
+	for _, s := range c.Spent {
+		if !effects[s.Code].mends() || s.Left < 0 || s.Until <= 0 {
+			return fmt.Errorf("certificate %s: %d s left of the grace %.80q, until %s", c.ID, s.Left, s.Code, s.Until)
+		}
+	}
 	return c.Place.Validate()
 }
 

@@ -62,8 +62,16 @@ type Clock struct {
 	Over  bool       `json:"over,omitzero"` // it lasted longer
 }
 
+// Spent is what is left of a grace whose fault is gone: who mends something for a day has no new grace the day after.
+type Spent struct {
+	Code  string     `json:"code"`
+	Left  int64      `json:"left"`  // seconds that the fault may still last
+	Until canon.Time `json:"until"` // first instant at which it is forgotten: it was gone for as long as the grace is
+}
+
 // Appeal is a provider's against a decision.
 type Appeal struct {
+	By       string       `json:"by,omitzero"` // who filed it
 	Filed    canon.Time   `json:"filed,omitzero"`
 	Evidence canon.Digest `json:"evidence,omitzero"`
 	Triaged  canon.Time   `json:"triaged,omitzero"` // or the time when that was overdue
@@ -82,6 +90,7 @@ type Certificate struct {
 	Assertions []Assertion `json:"assertions,omitzero"`
 	Standing   Standing    `json:"standing,omitzero"` // as weighed last
 	Clocks     []Clock     `json:"clocks,omitzero"`   // ordered by code
+	Spent      []Spent     `json:"spent,omitzero"`    // ordered by code
 	Windows    []Window    `json:"windows,omitzero"`  // ordered by beginning
 	Since      canon.Time  `json:"since"`             // of the status
 	Updated    canon.Time  `json:"updated"`           // latest time of an event
@@ -91,10 +100,11 @@ type Certificate struct {
 	Submitter  string      `json:"submitter,omitzero"`
 	Reviewer   string      `json:"reviewer,omitzero"`
 	Decided    string      `json:"decided,omitzero"` // who decided against it; verifier: nobody, a rule did
+	Against    string      `json:"against,omitzero"` // the code for which it was decided so, whatever became of an appeal
 	Was        string      `json:"was,omitzero"`     // status before that, or before it was suspended
 	Tainted    canon.Time  `json:"tainted,omitzero"` // of a revocation: first instant that is tainted
 	Appeal     Appeal      `json:"appeal,omitzero"`
-	Overruled  []string    `json:"overruled,omitzero"` // findings that an appeal has overruled, until they are gone
+	Overruled  []Finding   `json:"overruled,omitzero"` // that an appeal has overruled, until they are gone
 }
 
 // Public returns what a renter is told of the certificate: how it stands, by whose word, and since when. Whose chips and hosts

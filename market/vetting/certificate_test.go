@@ -166,9 +166,13 @@ func TestGraceClocks(t *testing.T) {
 			if f.state.Status != vetting.Certified || f.state.Tier != claim.TierAttestedFacility || len(f.state.Clocks) != 0 {
 				t.Errorf("%s, tier %s, %+v", f.state.Status, f.state.Tier, f.state.Clocks)
 			}
-			// Another fault of the kind has a clock of its own.
+			// Back again, a fault that can be mended has what is left of its grace; what hides meanwhile has no use of it.
+			left := c.grace
+			if c.meanwhile == vetting.Certified {
+				left--
+			}
 			f.weigh(now+day, finding(c.code))
-			if f.state.Clocks[0].Due != now+day+c.grace {
+			if f.state.Clocks[0].Due != now+day+left {
 				t.Errorf("due %s", f.state.Clocks[0].Due)
 			}
 		})
@@ -198,7 +202,7 @@ func TestExploitedIsNoSecondGrace(t *testing.T) {
 func TestAuditLapses(t *testing.T) {
 	f := newLife(t)
 	for _, s := range []vetting.Subject{site, host} {
-		f.lab.say(vetting.Claim{Issuer: "tuv.example", Subject: s, Attribute: "party.facility-audit", Value: report, Expires: now + 10*day})
+		f.lab.say(vetting.Claim{Issuer: "iso.example", Subject: s, Attribute: "party.facility-audit", Value: report, Expires: now + 10*day})
 	}
 	f.do(now, vetting.Act{Act: vetting.ActDraft, Place: place, Tier: claim.TierAttestedFacility, Assertions: ten})
 	f.do(now, vetting.Act{Act: vetting.ActSubmit})
@@ -209,7 +213,7 @@ func TestAuditLapses(t *testing.T) {
 	f.weigh(now + 40*day)
 	f.want(vetting.Certified, vetting.ReasonGraceOver, claim.TierAttested)
 	f.lab.at = now + 41*day
-	f.lab.say(vetting.Claim{Issuer: "tuv.example", Subject: site, Attribute: "party.facility-audit", Value: report})
+	f.lab.say(vetting.Claim{Issuer: "iso.example", Subject: site, Attribute: "party.facility-audit", Value: report})
 	f.weigh(now + 41*day)
 	f.want(vetting.Certified, vetting.ReasonUpgraded, claim.TierAttestedFacility)
 }
@@ -556,11 +560,25 @@ func TestContestedIdentity(t *testing.T) {
 			t.Errorf("%+v %v", state, err)
 		}
 	}
+	// Who contests it withdraws, and takes nothing with him.
+	state = contested
+	for _, stranger := range []vetting.Sighting{{Provider: "p2", Host: "other"}, {Provider: "p3", Host: "thief"}, {Provider: "p3", Host: "host-1"}} {
+		stranger.Event, stranger.By = vetting.DeviceRelease, "user:t"
+		if do(now+4*day, stranger) == nil {
+			t.Errorf("released by %s of %s", stranger.Host, stranger.Provider)
+		}
+	}
+	seen(now+4*day, "p2", "another")
+	for _, host := range []string{"thief", "another"} {
+		if err := do(now+4*day, vetting.Sighting{Event: vetting.DeviceRelease, Provider: "p2", Host: host, By: "user:t"}); err != nil || state.Holder.Host != "host-1" || state.ContestedBy(host) || (state.Status == vetting.Held) != (host == "another") {
+			t.Errorf("%+v %v", state, err)
+		}
+	}
+	if step.Due != now+94*day {
+		t.Errorf("due %s", step.Due)
+	}
 	// The holder gives it up, and nobody else can.
 	state = contested
-	if do(now+4*day, vetting.Sighting{Event: vetting.DeviceRelease, Provider: "p2", Host: "thief", By: "user:t"}) == nil {
-		t.Error("released by who does not hold it")
-	}
 	if err := do(now+4*day, vetting.Sighting{Event: vetting.DeviceRelease, Provider: "p1", Host: "host-1", By: "user:olga"}); err != nil || state.Holder.Host != "thief" {
 		t.Errorf("%+v %v", state, err)
 	}
@@ -577,4 +595,277 @@ func TestContestedIdentity(t *testing.T) {
 	if s := l.stand(now, func(o *vetting.Observed) { o.Contested = []string{cpu.ID} }); status(s, cpu, "party.facility") != "none" || !has(s, vetting.FindingContested) {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A grace is spent once, however often its fault comes and goes: by evidence of another kind, by another certificate, by a
+// decision that an appeal undoes.
+func TestGraceIsSpentOnce(t *testing.T) {
+	fault := finding(vetting.FindingTCB)
+	none := func(o *vetting.Observed) { o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 800, now }
+	t.Run("a day of evidence that shows nothing", func(t *testing.T) {
+		f := certified(t, claim.TierAttested)
+		f.days(1, 29, fault)
+		f.weigh(now+29*day, none) // nobody can see the fault in it
+		f.want(vetting.Certified, vetting.ReasonDowngraded, claim.TierIdentified)
+		f.weigh(now+29*day+hour, fault)
+		over := now + 31*day + hour - 1 // it was found a second before the first day ended
+		if c := f.state.Clocks; len(c) != 1 || c[0].Due != over || f.state.Tier != claim.TierAttested {
+			t.Fatalf("tier %s, %+v", f.state.Tier, c)
+		}
+		f.weigh(over-day+1, fault)
+		f.weigh(over-1, fault)
+		f.want(vetting.Certified, vetting.ReasonAssessed, claim.TierAttested)
+		f.do(over, vetting.Act{Act: vetting.ActDue})
+		f.want(vetting.Certified, vetting.ReasonGraceOver, claim.TierIdentified)
+		// And what is over stays over.
+		f.weigh(over+1, none)
+		f.weigh(over+2, fault)
+		if f.state.Tier != claim.TierIdentified {
+			t.Errorf("tier %s: a new grace", f.state.Tier)
+		}
+	})
+	t.Run("mended for as long as the grace is, it is forgotten", func(t *testing.T) {
+		for _, well := range []canon.Time{30*day - 1, 30 * day} {
+			f := certified(t, claim.TierAttested)
+			f.weigh(now+1, fault)
+			f.weigh(now + day + 1)
+			f.days(2, int(well/day))
+			f.weigh(now+day+1+well, fault)
+			want := now + day + 1 + well + 30*day
+			if well < 30*day {
+				want -= day
+			}
+			if c := f.state.Clocks; len(c) != 1 || c[0].Due != want {
+				t.Errorf("well for %d s: %+v, want due %s", well, c, want)
+			}
+		}
+	})
+	t.Run("attacks become known after it came back", func(t *testing.T) {
+		f := certified(t, claim.TierAttested)
+		f.days(1, 28, fault)
+		f.weigh(now + 28*day)
+		f.weigh(now+28*day+1, finding(vetting.FindingExploited))
+		if c := f.state.Clocks; len(c) != 1 || c[0].Due != now+31*day {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("an appeal gives none back", func(t *testing.T) {
+		f := certified(t, claim.TierAttested)
+		f.days(1, 29, fault)
+		f.weigh(now+29*day, fault, finding(vetting.FindingDebug))
+		f.do(now+29*day, vetting.Act{Act: vetting.ActAppeal, Evidence: canon.Sum(nil)})
+		f.do(now+29*day, vetting.Act{Act: vetting.ActTriage, By: "user:adam", Reviewer: "user:otto"})
+		f.do(now+29*day, vetting.Act{Act: vetting.ActRule, By: "user:otto", Reason: "x"})
+		if c := f.state.Clocks; len(c) != 1 || c[0].Due != now+31*day-1 {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("a first certificate has none", func(t *testing.T) {
+		for _, c := range []struct {
+			code, tier string
+			given      bool
+		}{
+			{"", claim.TierAttested, true}, {vetting.FindingTCB, claim.TierAttested, false}, {vetting.FindingTCB, claim.TierIdentified, true},
+			{vetting.FindingAudit, claim.TierAttestedFacility, false}, {vetting.FindingAudit, claim.TierAttested, true},
+			{vetting.FindingHeartbeat, claim.TierIdentified, false}, {vetting.FindingCollateral, claim.TierIdentified, false}, {vetting.FindingLocation, claim.TierAnonymous, false},
+			{vetting.FindingDebug, claim.TierIdentified, false},
+		} {
+			f := newLife(t)
+			f.do(now, vetting.Act{Act: vetting.ActDraft, Place: place, Tier: c.tier, Assertions: ten})
+			f.do(now, vetting.Act{Act: vetting.ActSubmit})
+			f.do(now, vetting.Act{Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"})
+			pass := vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now)}
+			if c.code != "" {
+				pass.Standing = f.standing(now, finding(c.code))
+			}
+			if err := f.try(now, pass); (err == nil) != c.given || err != nil && !strings.Contains(err.Error(), c.code+" (") {
+				t.Errorf("%s with %q: %v", c.tier, c.code, err)
+			}
+			if !c.given { // and it is, once it is mended
+				f.do(now, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now)})
+			}
+		}
+	})
+}
+
+// Who asks for something reviews none of it, at no time.
+func TestNobodyReviewsTheirOwn(t *testing.T) {
+	f := certified(t, claim.TierAttestedFacility)
+	f.weigh(now + 60*day)
+	f.do(now+60*day, vetting.Act{Act: vetting.ActRenew, By: "user:rita"}) // the reviewer of last time
+	pass := func(who string) error {
+		return f.try(now+60*day, vetting.Act{Act: vetting.ActPass, By: who, Standing: f.standing(now + 60*day)})
+	}
+	if err := pass("user:rita"); err == nil || !strings.Contains(err.Error(), "user:rita asked for the certificate, and cannot review it") {
+		t.Errorf("renewed by who asked for it: %v", err)
+	}
+	if f.try(now+60*day, vetting.Act{Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"}) == nil {
+		t.Error("assigned to who asked for it")
+	}
+	f.do(now+60*day, vetting.Act{Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:nora"})
+	f.want(vetting.Renewing, vetting.ReasonAssigned, claim.TierAttestedFacility)
+	if err := pass("user:rita"); err == nil || !strings.Contains(err.Error(), "user:nora's to review") {
+		t.Error(err)
+	}
+	if err := pass("user:nora"); err != nil {
+		t.Error(err)
+	}
+	f.want(vetting.Certified, vetting.ReasonRenewed, claim.TierAttestedFacility)
+	// Nor does who appealed, or asked for the certificate, rule on the appeal.
+	g := certified(t, claim.TierAttested)
+	g.weigh(now+1, finding(vetting.FindingDebug))
+	g.do(now+2, vetting.Act{Act: vetting.ActAppeal, By: "user:petra", Evidence: canon.Sum(nil)})
+	for _, who := range []string{"user:petra", "user:olga", "user:rita"} {
+		if g.try(now+3, vetting.Act{Act: vetting.ActTriage, By: "user:adam", Reviewer: who}) == nil {
+			t.Errorf("%s rules on the appeal", who)
+		}
+	}
+	g.do(now+3, vetting.Act{Act: vetting.ActTriage, By: "user:adam", Reviewer: "user:nora"})
+}
+
+// What a renewal asks for beyond what was granted, what counts must carry.
+func TestRenewalRaisesNoTierByItself(t *testing.T) {
+	f := certified(t, claim.TierAttested)
+	low := func(o *vetting.Observed) { o.Witnesses = 1 }
+	f.weigh(now+day, low)
+	f.do(now+day, vetting.Act{Act: vetting.ActRenew, Tier: claim.TierAttestedFacility})
+	if err := f.try(now+day, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now+day, low)}); err == nil || !strings.Contains(err.Error(), "lacks [witnesses]") {
+		t.Error(err)
+	}
+	f.do(now+day, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now + day)})
+	f.want(vetting.Certified, vetting.ReasonRenewed, claim.TierAttestedFacility)
+	// Another term of the same tier is given although it falls short for now: it stands in what counts.
+	f.do(now+day, vetting.Act{Act: vetting.ActRenew})
+	f.do(now+day, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: f.standing(now+day, low)})
+	f.want(vetting.Certified, vetting.ReasonRenewed, claim.TierAttested)
+}
+
+// A renewal that nobody looks at ends, and the term that stands is not touched; what suspends it meanwhile ends no review.
+func TestRenewalEndsByItself(t *testing.T) {
+	f := certified(t, claim.TierAttested)
+	f.do(now+1, vetting.Act{Act: vetting.ActRenew, Tier: claim.TierAttestedFacility})
+	f.days(1, 14)
+	f.want(vetting.Renewing, vetting.ReasonAssessed, claim.TierAttested)
+	g := *f
+	g.events = slices.Clone(f.events)
+	f.weigh(now + 14*day + 1)
+	f.want(vetting.Certified, vetting.ReasonNotReviewed, claim.TierAttested)
+	if f.state.Expires != now+90*day || f.state.Deadline != 0 {
+		t.Errorf("expires %s, due %s", f.state.Expires, f.state.Deadline)
+	}
+	g.weigh(now+14*day, finding(vetting.FindingHold))
+	g.weigh(now + 20*day)
+	g.want(vetting.Renewing, vetting.ReasonCleared, claim.TierAttested)
+	if g.state.Deadline != now+34*day {
+		t.Errorf("due %s", g.state.Deadline)
+	}
+}
+
+// An appeal overrules what was decided, and no other fault: not one that was there beside it, and not one of the same kind on
+// something else.
+func TestAppealOverrulesOneDecision(t *testing.T) {
+	overturn := func(f *life, at canon.Time) {
+		t.Helper()
+		f.do(at, vetting.Act{Act: vetting.ActAppeal, Evidence: canon.Sum(nil)})
+		f.do(at, vetting.Act{Act: vetting.ActTriage, By: "user:adam", Reviewer: "user:otto"})
+		f.do(at, vetting.Act{Act: vetting.ActRule, By: "user:otto", Reason: "it was not"})
+	}
+	t.Run("another fault beside it", func(t *testing.T) {
+		f := certified(t, claim.TierAttested)
+		f.weigh(now+1, finding(vetting.FindingMismatch))
+		f.do(now+2, vetting.Act{Act: vetting.ActRevoke, By: "user:adam", Code: vetting.RevokedFinding, Evidence: canon.Sum(nil), Since: now})
+		if f.state.Against != vetting.RevokedFinding {
+			t.Errorf("revoked for %q", f.state.Against)
+		}
+		overturn(f, now+3)
+		f.want(vetting.Suspended, vetting.FindingMismatch, claim.TierAttested)
+	})
+	t.Run("another revoked unit", func(t *testing.T) {
+		f := certified(t, claim.TierAttested)
+		f.lab.at = now + 1
+		f.lab.revoke(vetting.Revocation{Unit: cpu, Reason: vetting.RevokedError, Since: now - 5*day})
+		f.weigh(now + 1)
+		f.want(vetting.Revoked, vetting.FindingUnitRevoked, "")
+		if f.state.Tainted != now-5*day {
+			t.Errorf("tainted since %s", f.state.Tainted)
+		}
+		overturn(f, now+2)
+		f.want(vetting.Certified, vetting.ReasonOverturned, claim.TierAttested)
+		f.weigh(now + 3)
+		f.want(vetting.Certified, vetting.ReasonAssessed, claim.TierAttested)
+		f.lab.at = now + 4
+		f.lab.revoke(vetting.Revocation{Unit: provider})
+		f.weigh(now + 4)
+		f.want(vetting.Revoked, vetting.FindingUnitRevoked, "")
+	})
+	t.Run("another device", func(t *testing.T) {
+		about := func(what string) func(*vetting.Observed) {
+			return func(o *vetting.Observed) {
+				o.Findings = append(o.Findings, vetting.Finding{Code: vetting.FindingChain, About: what})
+			}
+		}
+		f := certified(t, claim.TierAttested)
+		f.weigh(now+1, about("nvidia.chain@gpu:0, nvidia.chain@gpu:1"))
+		if f.state.Tainted != now+1 {
+			t.Errorf("tainted since %s", f.state.Tainted)
+		}
+		overturn(f, now+2)
+		f.weigh(now+3, about("nvidia.chain@gpu:1"))
+		f.want(vetting.Certified, vetting.ReasonAssessed, claim.TierAttested)
+		f.weigh(now+4, about("nvidia.chain@gpu:1, nvidia.chain@gpu:2"))
+		f.want(vetting.Revoked, vetting.FindingChain, "")
+	})
+}
+
+// Maintenance is a part of the time. Windows that are over are remembered for as long as uptime is counted.
+func TestMaintenanceIsBounded(t *testing.T) {
+	f := certified(t, claim.TierAttested)
+	window := func(from, until canon.Time) error {
+		return f.try(f.state.Updated, vetting.Act{Act: vetting.ActWindow, Window: vetting.Window{From: from, Until: until}, Reason: "BIOS"})
+	}
+	if err := window(now+day, now+5*day); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range [][2]canon.Time{{now + 5*day, now + 8*day + 1}, {now + 28*day - 1, now + 32*day}, {now - 25*day, now - 24*day}} {
+		if window(w[0], w[1]) == nil {
+			t.Errorf("a window from %s to %s beside it", w[0], w[1])
+		}
+	}
+	for _, w := range [][2]canon.Time{{now + 2*day, now + 4*day}, {now + 5*day, now + 8*day}, {now + 31*day, now + 38*day}} {
+		if err := window(w[0], w[1]); err != nil {
+			t.Errorf("from %s to %s: %v", w[0], w[1], err)
+		}
+	}
+	f.weigh(now + 20*day)
+	if err := window(now+68*day, now+69*day); err != nil || len(f.state.Windows) != 5 {
+		t.Errorf("%v: %+v", err, f.state.Windows)
+	}
+	f.weigh(now + 40*day) // 35 and more days after the first ones, 32 after the next
+	if err := window(now+70*day, now+71*day); err != nil || len(f.state.Windows) != 3 {
+		t.Errorf("%v: %+v", err, f.state.Windows)
+	}
+}
+
+// A vendor's service that is away at the end of a term ends nothing, and two officers who stop a machine neither.
+func TestTermsGoOnOverWhatIsNobodysFault(t *testing.T) {
+	for code, goesOn := range map[string]bool{vetting.FindingCollateral: true, vetting.FindingHold: false, vetting.FindingHeartbeat: false} {
+		for _, tier := range []string{claim.TierAttested, claim.TierAttestedFacility} {
+			f := certified(t, tier)
+			f.days(1, 89)
+			f.weigh(now+89*day, finding(code))
+			f.do(now+90*day, vetting.Act{Act: vetting.ActDue, Standing: f.standing(now+90*day, finding(code))})
+			if f.state.Live() != goesOn || goesOn && (f.state.Status != vetting.Suspended || f.state.Reason != code || f.state.Expires != now+180*day) {
+				t.Errorf("%s, %s: %s (%s) until %s", tier, code, f.state.Status, f.state.Reason, f.state.Expires)
+			}
+			if goesOn {
+				f.weigh(now + 91*day)
+				f.want(vetting.Certified, vetting.ReasonCleared, claim.TierAttested)
+			}
+		}
+	}
+	f := certified(t, claim.TierAttested)
+	f.days(1, 89)
+	f.do(now+89*day, vetting.Act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}})
+	f.do(now+90*day, vetting.Act{Act: vetting.ActDue, Standing: f.standing(now + 90*day)})
+	f.want(vetting.Suspended, vetting.FindingFrozen, claim.TierAttested)
 }

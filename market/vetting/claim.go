@@ -169,7 +169,7 @@ func (c Claim) Validate() error {
 	case a.operator && c.Subject.ID == Operator:
 		return fmt.Errorf("claim: the operator's keys are the log's keyset")
 	case c.Issued <= 0 || c.Expires <= c.Issued:
-		return fmt.Errorf("claim: holds from %s to %s: the end comes after the beginning", c.Issued, c.Expires)
+		return fmt.Errorf("claim: holds from %s to %s: want an end after the beginning", c.Issued, c.Expires)
 	case int64(c.Expires-c.Issued) > MaxTerm:
 		return fmt.Errorf("claim: a term of %d s, at most %d", c.Expires-c.Issued, MaxTerm)
 	}

@@ -16,7 +16,7 @@ const SightingType = "assay/device/v1"
 const (
 	DeviceSeen    = "seen"    // evidence of a host showed it
 	DeviceSettle  = "settle"  // the operator says whose it is
-	DeviceRelease = "release" // its holder gives it up: sold, replaced, retired
+	DeviceRelease = "release" // its holder gives it up: sold, replaced, retired; or who contests it does
 	DeviceDue     = "due"     // time passed
 )
 
@@ -206,6 +206,15 @@ func (h *History) Hold(d DeviceState, e ledger.Event) (ledger.Step[DeviceState],
 			return step, fmt.Errorf("device %s: host %s neither holds it nor shows it", s.Device, s.Host)
 		}
 		d.Status, d.Challengers, d.Deadline = Held, nil, now+canon.Time(q.Terms.Device)
+	case s.Event == DeviceRelease && s.Host != d.Holder.Host && d.ContestedBy(s.Host):
+		i := slices.IndexFunc(d.Challengers, func(c Holder) bool { return c.Host == s.Host })
+		if d.Challengers[i].Provider != s.Provider {
+			return step, fmt.Errorf("device %s: host %s is not of %s", s.Device, s.Host, s.Provider)
+		}
+		d.Challengers = slices.Delete(d.Challengers, i, i+1)
+		if len(d.Challengers) == 0 {
+			d.Status, d.Reason, d.Challengers, d.Deadline = Held, ReasonSettled, nil, now+canon.Time(q.Terms.Device)
+		}
 	case s.Event == DeviceRelease && s.Host == d.Holder.Host && s.Provider == d.Holder.Provider:
 		if d.Status == Contested { // the first of those who came after holds it now
 			d.Reason, d.Holder = ReasonTransferred, d.Challengers[0]

@@ -42,7 +42,11 @@ type effect struct {
 	cap       string              // when its grace is over: the highest tier that is left
 	then      string              // or the state in which the certificate ends
 	automatic bool                // found anew by each assessment, and gone when one does not find it
+	blameless bool                // nobody holds it against the provider: a term goes on over it
 }
+
+// mends reports whether the fault is one to mend while it costs nothing yet: of such a grace what is left is remembered.
+func (e effect) mends() bool { return e.grace != nil && e.cap != "" && !e.suspends }
 
 // effects are the downgrade triggers (users' study, section 3). (a) at once: revoked; (b) a grace clock, and then the tier that is left;
 // (c) suspended, which clears itself; (d) suspended until somebody has looked.
@@ -54,14 +58,14 @@ var effects = map[string]effect{
 	FindingRMA:         {grace: func(g Grace) int64 { return g.RMA }, cap: claim.TierIdentified, automatic: true},
 	FindingHeartbeat:   {grace: suspension, suspends: true, atRest: true, then: Lapsed, automatic: true},
 	FindingStale:       {grace: suspension, suspends: true, atRest: true, cap: claim.TierIdentified, automatic: true},
-	FindingCollateral:  {grace: suspension, suspends: true, cap: claim.TierIdentified, automatic: true},
+	FindingCollateral:  {grace: suspension, suspends: true, cap: claim.TierIdentified, automatic: true, blameless: true},
 	FindingHold:        {grace: suspension, suspends: true, cap: claim.TierIdentified, automatic: true},
 	FindingOverdue:     {grace: suspension, suspends: true, then: Lapsed},
 	FindingNoTier:      {grace: suspension, suspends: true, then: Lapsed, automatic: true},
 	FindingContested:   {grace: review, suspends: true, then: Lapsed, automatic: true},
 	FindingMismatch:    {grace: review, suspends: true, then: Revoked, automatic: true},
 	FindingLocation:    {grace: review, suspends: true, then: Revoked, automatic: true},
-	FindingFrozen:      {grace: review, suspends: true, then: Certified},
+	FindingFrozen:      {grace: review, suspends: true, then: Certified, blameless: true},
 	FindingChain:       {then: Revoked, automatic: true},
 	FindingVendor:      {then: Revoked, automatic: true},
 	FindingDebug:       {then: Revoked, automatic: true},
@@ -76,7 +80,18 @@ func review(g Grace) int64     { return g.Review }
 type Finding struct {
 	Code  string     `json:"code"`
 	Since canon.Time `json:"since,omitzero"` // when it began, where that is known: its clock runs from then
-	About string     `json:"about,omitzero"` // what it was found on
+	About string     `json:"about,omitzero"` // what it was found on: all of it, parted by commas
+}
+
+const parted = ", "
+
+// within reports whether all that a finding was found on is among what another one was found on.
+func (f Finding) within(o Finding) bool {
+	if f.Code != o.Code {
+		return false
+	}
+	of := strings.Split(o.About, parted)
+	return !slices.ContainsFunc(strings.Split(f.About, parted), func(x string) bool { return !slices.Contains(of, x) })
 }
 
 // Graceful reports how long a fault of this code may last before it costs something; zero: not at all.
@@ -115,6 +130,7 @@ type Hardware struct {
 // an appraisal that somebody checked.
 func ReadHardware(claims claim.Set, at canon.Time, p Parameters) Hardware {
 	h := Hardware{Level: HardwareNone, At: at}
+	var graver []Finding // that the stricter policy has: a device that is no device is no less so where the others would do
 	for _, of := range []struct{ policy, level string }{{"confidential-gpu", HardwareGPU}, {"confidential-cpu", HardwareCPU}} {
 		built, ok := policy.Builtin(of.policy)
 		if !ok {
@@ -123,14 +139,31 @@ func ReadHardware(claims claim.Set, at canon.Time, p Parameters) Hardware {
 		v := policy.Decide(claims, built, at)
 		findings, graceful := read(v.Reasons, claims, p)
 		if v.Outcome == policy.Accept || graceful {
-			h.Level, h.Findings = of.level, findings
+			h.Level, h.Findings = of.level, together(findings, graver)
 			return h
 		}
-		h.Findings = findings // of the weaker policy, if neither accepts
+		// Of devices that the weaker policy does not ask for nobody claims that their debug interfaces are off.
+		for _, f := range findings {
+			if effects[f.Code].then != "" && f.Code != FindingDebug {
+				graver = append(graver, f)
+			}
+		}
+		h.Findings = together(findings, graver) // of the weaker policy, if neither accepts
 	}
 	// Where the host is not confidential at all, only what ends a certificate is of interest: the rest is why it has no level.
 	h.Findings = slices.DeleteFunc(h.Findings, func(f Finding) bool { return effects[f.Code].grace != nil })
 	return h
+}
+
+// together adds findings to others that have none of the same code, in order.
+func together(findings, more []Finding) []Finding {
+	for _, f := range more {
+		if !slices.ContainsFunc(findings, func(o Finding) bool { return o.Code == f.Code }) {
+			findings = append(findings, f)
+		}
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Code, b.Code) })
+	return findings
 }
 
 // read turns the reasons of a verdict into findings, and reports whether that leaves no reason.
@@ -141,8 +174,14 @@ func read(reasons []policy.Reason, claims claim.Set, p Parameters) (findings []F
 		if code == "" || effects[code].grace == nil {
 			graceful = false
 		}
-		if code != "" && !slices.ContainsFunc(findings, func(f Finding) bool { return f.Code == code }) {
-			findings = append(findings, Finding{Code: code, About: r.Claim + "@" + r.Subject})
+		if code == "" {
+			continue
+		}
+		about := r.Claim + "@" + r.Subject
+		if i := slices.IndexFunc(findings, func(f Finding) bool { return f.Code == code }); i >= 0 {
+			findings[i].About += parted + about
+		} else {
+			findings = append(findings, Finding{Code: code, About: about})
 		}
 	}
 	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Code, b.Code) })

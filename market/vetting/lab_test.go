@@ -60,6 +60,7 @@ type lab struct {
 func newLab(t testing.TB) *lab {
 	l := &lab{t, vetting.NewRegistry(results{}), now - 400*day}
 	l.register("tuv.example", "party.facility party.facility-audit party.jurisdiction", vetting.Scope{}, 1000*day)
+	l.register("iso.example", "party.facility-audit", vetting.Scope{}, 1000*day)
 	l.register("lei.example", "party.domain party.identity party.jurisdiction party.legal-entity", vetting.Scope{}, 1000*day)
 	return l
 }
@@ -182,6 +183,9 @@ func vouched(t testing.TB) (*lab, map[vetting.Assertion]canon.Digest) {
 		issuer := "lei.example"
 		if a.Subject.Kind != vetting.UnitProvider {
 			issuer = "tuv.example"
+		}
+		if a.Attribute == "party.facility-audit" {
+			issuer = "iso.example"
 		}
 		said[a] = l.say(vetting.Claim{Issuer: issuer, Subject: a.Subject, Attribute: a.Attribute, Value: a.Value})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
@@ -34,6 +35,9 @@ func (h *History) Certify(c Certificate, e ledger.Event) (ledger.Step[Certificat
 		r.pass()
 	}
 	if err := r.do(); err != nil {
+		if errors.Is(err, errNotNow) {
+			err = fmt.Errorf("%w: it is %s (%s)", errNotNow, r.Status, r.Reason)
+		}
 		return step, fmt.Errorf("certificate %s: %s: %w", a.Certificate, a.Act, err)
 	}
 	r.weigh(r.now)
@@ -48,6 +52,7 @@ func (h *History) Certify(c Certificate, e ledger.Event) (ledger.Step[Certificat
 
 func (c Certificate) clone() Certificate {
 	c.Assertions, c.Clocks, c.Windows, c.Overruled = slices.Clone(c.Assertions), slices.Clone(c.Clocks), slices.Clone(c.Windows), slices.Clone(c.Overruled)
+	c.Spent = slices.Clone(c.Spent)
 	return c
 }
 
@@ -157,6 +162,8 @@ func (r *run) deadline(at canon.Time, q Parameters) {
 		r.enter(Lapsed, ReasonAbandoned, at, 0)
 	case r.Status == Submitted || r.Status == InReview:
 		r.enter(Lapsed, ReasonNotReviewed, at, 0)
+	case r.Status == Renewing: // the term that stands is not touched by what nobody looked at
+		r.enter(Certified, ReasonNotReviewed, at, 0)
 	case r.Appeal.Filed == 0:
 		r.enter(r.Status, ReasonFinal, at, 0)
 	case r.Appeal.Triaged == 0:
@@ -175,18 +182,23 @@ func renewsItself(tier string) bool {
 	return tier == claim.TierAnonymous || tier == claim.TierAttested
 }
 
-// expire is the end of a term. Where nobody looked at the site again, what the hardware shows of itself goes on.
+// expire is the end of a term. Where nobody looked at the site again, what the hardware shows of itself goes on. So it does
+// while a vendor's service is away, or two officers have stopped it.
 func (r *run) expire(at canon.Time, q Parameters) {
-	goesOn := r.Status != Suspended && r.Tier != "" && at < r.Standing.Until
+	blamed := slices.ContainsFunc(r.Clocks, func(c Clock) bool {
+		e := effects[c.Code]
+		return e.suspends && !c.Over && !e.blameless
+	})
+	goesOn := !blamed && r.Tier != "" && at < r.Standing.Until
 	switch {
 	case goesOn && renewsItself(r.Granted):
 		r.term(at, q)
-		r.enter(r.Status, ReasonRenewed, at, 0)
+		r.enter(r.Status, ReasonRenewed, at, r.Deadline)
 	case goesOn && r.Granted == claim.TierAttestedFacility:
 		r.Granted = claim.TierAttested // and what is asked for can still be granted
 		r.term(at, q)
 		r.effect(at)
-		r.enter(r.Status, ReasonExpired, at, 0)
+		r.enter(r.Status, ReasonExpired, at, r.Deadline)
 	default:
 		r.end(Lapsed, ReasonExpired, at, 0)
 	}
@@ -207,6 +219,9 @@ func lower(a, b string) string {
 // end ends a certificate that stood, or might have.
 func (r *run) end(status, reason string, at, deadline canon.Time) {
 	r.Was = r.Status
+	for _, c := range r.Clocks {
+		r.spend(c, at)
+	}
 	r.Clocks, r.Tier, r.Expires = nil, "", 0
 	r.enter(status, reason, at, deadline)
 }
@@ -214,11 +229,36 @@ func (r *run) end(status, reason string, at, deadline canon.Time) {
 // against decides against the certificate: it can be appealed.
 func (r *run) against(status, code, by string, at canon.Time, q Parameters) {
 	r.end(status, code, at, at+canon.Time(q.Terms.Appeal))
-	r.Decided, r.Appeal = by, Appeal{}
+	r.Decided, r.Against, r.Appeal = by, code, Appeal{}
 }
 
 func (r *run) clock(code string) int {
 	return slices.IndexFunc(r.Clocks, func(c Clock) bool { return c.Code == code })
+}
+
+// spend remembers what is left of a grace when its clock stops.
+func (r *run) spend(c Clock, at canon.Time) {
+	if !effects[c.Code].mends() {
+		return
+	}
+	left := Spent{Code: c.Code, Left: max(0, int64(c.Due-at)), Until: at + canon.Time(r.h.At(at).Graceful(c.Code))}
+	i, found := slices.BinarySearchFunc(r.Spent, c.Code, func(s Spent, code string) int { return cmp.Compare(s.Code, code) })
+	if found {
+		r.Spent[i] = left
+	} else {
+		r.Spent = slices.Insert(r.Spent, i, left)
+	}
+}
+
+// left lowers the end of a grace to what is left of it. Where attacks are known the fault is that of firmware out of date, graver.
+func (r *run) left(code string, at, due canon.Time) canon.Time {
+	r.Spent = slices.DeleteFunc(r.Spent, func(s Spent) bool { return s.Until <= at })
+	for _, s := range r.Spent {
+		if s.Code == code || code == FindingExploited && s.Code == FindingTCB {
+			due = min(due, at+canon.Time(s.Left))
+		}
+	}
+	return due
 }
 
 // start starts the clock of a finding, if it does not run.
@@ -234,6 +274,7 @@ func (r *run) start(f Finding, at canon.Time, q Parameters) {
 	if i := r.clock(FindingTCB); f.Code == FindingExploited && i >= 0 { // the same fault, graver: there is less time from now on, and never more
 		c.Since, c.Due = r.Clocks[i].Since, min(r.Clocks[i].Due, c.Due)
 	}
+	c.Due = r.left(f.Code, at, c.Due)
 	c.Over = c.Due <= at
 	r.Clocks = append(r.Clocks, c)
 	slices.SortFunc(r.Clocks, func(a, b Clock) int { return cmp.Compare(a.Code, b.Code) })
@@ -260,15 +301,16 @@ func (r *run) weigh(at canon.Time) {
 	found := func(code string) bool {
 		return slices.ContainsFunc(r.Standing.Findings, func(f Finding) bool { return f.Code == code })
 	}
-	r.Overruled = slices.DeleteFunc(r.Overruled, func(code string) bool { return !found(code) })
+	r.Overruled = slices.DeleteFunc(r.Overruled, func(f Finding) bool { return !found(f.Code) })
+	overruled := func(f Finding) bool { return slices.ContainsFunc(r.Overruled, f.within) }
 	for _, f := range r.Standing.Findings {
 		e := effects[f.Code]
-		if slices.Contains(r.Overruled, f.Code) || e.atRest && r.inWindow(at) {
+		if overruled(f) || e.atRest && r.inWindow(at) {
 			continue
 		}
 		if e.grace == nil {
 			r.against(Revoked, f.Code, claim.Verifier, at, q)
-			r.Tainted = f.Since
+			r.Tainted = cmp.Or(f.Since, at)
 			return
 		}
 		r.start(f, at, q)
@@ -277,7 +319,11 @@ func (r *run) weigh(at canon.Time) {
 		if c.Code == FindingOverdue {
 			return fresh && at < r.Standing.Until
 		}
-		return effects[c.Code].automatic && (!found(c.Code) || slices.Contains(r.Overruled, c.Code))
+		stops := effects[c.Code].automatic && !slices.ContainsFunc(r.Standing.Findings, func(f Finding) bool { return f.Code == c.Code && !overruled(f) })
+		if stops {
+			r.spend(c, at)
+		}
+		return stops
 	})
 	r.effect(at)
 }
@@ -317,7 +363,11 @@ func (r *run) effect(at canon.Time) {
 		}
 		r.enter(Suspended, hidden, at, 0)
 	case r.Status == Suspended:
-		r.enter(r.Was, ReasonCleared, at, 0)
+		deadline := canon.Time(0)
+		if r.Was == Renewing { // whoever reviews has not seen it meanwhile
+			deadline = at + canon.Time(q.Terms.InReview)
+		}
+		r.enter(r.Was, ReasonCleared, at, deadline)
 		r.Was = ""
 	case before == "" || tier == before:
 	case slices.Index(claim.Tiers, tier) > slices.Index(claim.Tiers, before):
@@ -409,13 +459,18 @@ func (r *run) do() error {
 			return nil
 		})
 	case ActAssign:
-		return r.move(Submitted, InReview, ReasonAssigned, q.Terms.InReview, func() error {
-			if a.Reviewer == r.Submitter {
-				return fmt.Errorf("%s asked for the certificate, and cannot review it", a.Reviewer)
-			}
-			r.Reviewer = a.Reviewer
-			return nil
-		})
+		if r.Status != Submitted && r.Status != Renewing {
+			return errNotNow
+		}
+		if err := r.independent(a.Reviewer); err != nil {
+			return err
+		}
+		r.Reviewer = a.Reviewer
+		if r.Status == Submitted {
+			r.enter(InReview, ReasonAssigned, r.now, r.now+canon.Time(q.Terms.InReview))
+		}
+		r.Reason = ReasonAssigned
+		return nil
 	case ActPass:
 		return r.passed(q)
 	case ActFail:
@@ -443,7 +498,7 @@ func (r *run) do() error {
 			}
 			r.Asked = a.Tier
 		}
-		r.enter(Renewing, ReasonRenewing, r.now, 0)
+		r.enter(Renewing, ReasonRenewing, r.now, r.now+canon.Time(q.Terms.InReview))
 		r.Submitter = a.By
 		return nil
 	case ActWindow:
@@ -521,7 +576,7 @@ func (r *run) draft(q Parameters) error {
 
 func checkTier(tier string) error {
 	if !slices.Contains(claim.Tiers, tier) {
-		return fmt.Errorf("tier %.80q: tiers have names: %v", tier, claim.Tiers)
+		return fmt.Errorf("tier %.80q: tiers have names: %s", tier, strings.Join(claim.Tiers, ", "))
 	}
 	return nil
 }
@@ -534,12 +589,21 @@ func (r *run) passed(q Parameters) error {
 	if r.Reviewer != r.act.By {
 		return fmt.Errorf("it is %s's to review", r.Reviewer)
 	}
+	if err := r.independent(r.act.By); err != nil {
+		return err
+	}
 	s := r.Standing
 	if s.Tier == "" {
 		return fmt.Errorf("nothing counts that carries a tier: it lacks %v", s.Missing)
 	}
-	if r.Status == InReview && lower(s.Tier, r.Asked) != r.Asked {
+	if lower(r.Asked, r.Granted) != r.Asked && lower(s.Tier, r.Asked) != r.Asked {
 		return fmt.Errorf("what counts carries %s, and %s is asked for: it lacks %v", s.Tier, r.Asked, s.Missing)
+	}
+	// Grace is for who stands: else another certificate would begin each grace anew.
+	for _, f := range s.Findings {
+		if e := effects[f.Code]; r.Status == InReview && (e.suspends || lower(e.cap, r.Asked) != r.Asked) {
+			return fmt.Errorf("%s (%s): a first certificate of tier %s is given when that is mended", f.Code, Means(f.Code), r.Asked)
+		}
 	}
 	reason := ReasonPassed
 	if r.Status == Renewing {
@@ -549,6 +613,14 @@ func (r *run) passed(q Parameters) error {
 	r.term(r.now, q)
 	r.Noticed = r.now
 	r.enter(Certified, reason, r.now, 0)
+	return nil
+}
+
+// independent reports that somebody asked for what is to be reviewed.
+func (r *run) independent(reviewer string) error {
+	if reviewer == r.Submitter {
+		return fmt.Errorf("%s asked for the certificate, and cannot review it", reviewer)
+	}
 	return nil
 }
 
@@ -585,12 +657,15 @@ func (r *run) window() error {
 	if w.From < r.now {
 		return fmt.Errorf("a window from %s, announced at %s: it must be announced before it begins", w.From, r.now)
 	}
-	r.Windows = slices.DeleteFunc(r.Windows, func(o Window) bool { return o.Until <= r.now })
+	r.Windows = slices.DeleteFunc(r.Windows, func(o Window) bool { return o.Until+canon.Time(UptimeSpan) <= r.now })
 	if len(r.Windows) == MaxWindows {
-		return fmt.Errorf("more than %d windows are announced", MaxWindows)
+		return fmt.Errorf("more than %d windows are announced, or are of the last %d days", MaxWindows, UptimeSpan/day)
 	}
 	i, _ := slices.BinarySearchFunc(r.Windows, w, func(a, b Window) int { return cmp.Compare(a.From, b.From) })
 	r.Windows = slices.Insert(r.Windows, i, w)
+	if overlong(r.Windows) {
+		return fmt.Errorf("more than %d days of maintenance in %d days", MaxWindow/day, UptimeSpan/day)
+	}
 	r.Reason = ReasonWindow
 	return nil
 }
@@ -603,11 +678,14 @@ func (r *run) appeal(q Parameters) error {
 	}
 	switch {
 	case a.Act == ActAppeal && r.Appeal.Filed == 0:
-		r.Appeal = Appeal{Filed: r.now, Evidence: a.Evidence}
+		r.Appeal = Appeal{By: a.By, Filed: r.now, Evidence: a.Evidence}
 		r.enter(r.Status, ReasonAppealed, r.now, r.now+canon.Time(q.Terms.Triage))
 	case a.Act == ActTriage && r.Appeal.Filed != 0 && r.Appeal.Reviewer == "":
-		if a.Reviewer == r.Decided || a.Reviewer == r.Reviewer {
+		switch a.Reviewer {
+		case r.Decided, r.Reviewer:
 			return fmt.Errorf("%s has decided on it before: an appeal is another's to rule on", a.Reviewer)
+		case r.Submitter, r.Appeal.By:
+			return fmt.Errorf("%s asked for it: an appeal is another's to rule on", a.Reviewer)
 		}
 		r.Appeal.Reviewer = a.Reviewer
 		if r.Appeal.Triaged == 0 {
@@ -630,24 +708,24 @@ func (r *run) appeal(q Parameters) error {
 	return nil
 }
 
-// overturn takes a decision back. What was found is overruled until it is gone; a certificate that stood has a new term of the
+// overturn takes a decision back. What it was made for is overruled until it is gone, and nothing else that was found; a certificate that stood has a new term of the
 // tier that counts now, one that was never given is reviewed anew.
 func (r *run) overturn(q Parameters) error {
 	if r.Status == Rejected {
 		r.Reviewer = r.Appeal.Reviewer
-		r.Appeal, r.Decided, r.Was = Appeal{}, "", ""
+		r.Appeal, r.Decided, r.Against, r.Was = Appeal{}, "", "", ""
 		r.enter(InReview, ReasonOverturned, r.now, r.now+canon.Time(q.Terms.InReview))
 		return nil
 	}
 	for _, f := range r.Standing.Findings {
-		if e := effects[f.Code]; e.then == Revoked {
-			r.Overruled = append(r.Overruled, f.Code)
+		if f.Code == r.Against {
+			r.Overruled = append(r.Overruled, f)
 		}
 	}
 	r.Tier = lower(r.Standing.Tier, r.Granted)
 	r.term(r.now, q)
 	r.Noticed = r.now
-	r.Appeal, r.Decided, r.Was, r.Tainted = Appeal{}, "", "", 0
+	r.Appeal, r.Decided, r.Against, r.Was, r.Tainted = Appeal{}, "", "", "", 0
 	r.enter(Certified, ReasonOverturned, r.now, 0)
 	return nil
 }

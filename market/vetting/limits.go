@@ -11,7 +11,8 @@ const (
 	MaxAssertions = 64               // of one certificate
 	MaxFindings   = 32               // of one standing
 	MaxWindows    = 64               // maintenance windows that one certificate remembers
-	MaxWindow     = 7 * day          // seconds of one maintenance window
+	MaxWindow     = 7 * day          // seconds of maintenance in any UptimeSpan
+	UptimeSpan    = 30 * day         // seconds in which uptime is counted: windows are remembered for as long
 	MaxBody       = 256 << 10        // bytes of an event's body
 	MaxCarried    = 4 << 20          // bytes of one part of what is carried over
 	carriedPart   = 128 << 10        // bytes of items that make one part, where they are more than one

@@ -2,6 +2,7 @@ package vetting_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/assay-network/assay/attest/claim"
@@ -64,7 +65,7 @@ func TestFullVerdict(t *testing.T) {
 // A policy that trusts some issuers trusts no tier of others'.
 func TestTierRestsOnItsIssuers(t *testing.T) {
 	f := certified(t, claim.TierAttestedFacility)
-	for list, want := range map[string]policy.Outcome{"[lei.example, tuv.example]": policy.Accept, "[lei.example]": policy.Undecided} {
+	for list, want := range map[string]policy.Outcome{"[iso.example, lei.example, tuv.example]": policy.Accept, "[lei.example, tuv.example]": policy.Undecided, "[lei.example]": policy.Undecided} {
 		p := demand(t, "p", "issuers: "+list+"\nrequire: [{claim: party.tier, of: party, is: attested-facility}]")
 		if v := policy.Decide(slices.Concat(sound(false), f.state.PartyClaims()), p, now); v.Outcome != want {
 			t.Errorf("%s: %s %+v", list, v.Outcome, v.Reasons)
@@ -81,7 +82,7 @@ func TestTierRestsOnEachWord(t *testing.T) {
 		f.say(vetting.Claim{Issuer: "tuv.example", Subject: s, Attribute: "party.facility", Value: "audited", Expires: now + 1, Issued: now - 1})
 	}
 	f.weigh(now + 2)
-	for list, want := range map[string]policy.Outcome{"[lei.example, tuv.example, two.example]": policy.Accept, "[lei.example, tuv.example]": policy.Undecided, "[lei.example, two.example]": policy.Undecided} {
+	for list, want := range map[string]policy.Outcome{"[iso.example, lei.example, two.example]": policy.Accept, "[iso.example, lei.example, tuv.example]": policy.Undecided, "[lei.example, two.example]": policy.Undecided} {
 		p := demand(t, "p", "issuers: "+list+"\nrequire: [{claim: party.tier, of: party, is: attested-facility}]")
 		if v := policy.Decide(slices.Concat(sound(false), f.state.PartyClaims()), p, now+2); v.Outcome != want {
 			t.Errorf("%s: %s %+v", list, v.Outcome, v.Reasons)
@@ -133,6 +134,9 @@ func TestReadHardware(t *testing.T) {
 		{"debug on", change(cpuOnly, "sevsnp.debug-off", wrong("enabled")), vetting.HardwareNone, vetting.FindingDebug},
 		{"another guest", change(cpuOnly, "guest.measured", wrong(claim.NotListed)), vetting.HardwareCPU, vetting.FindingMismatch},
 		{"a device of another host", change(cpuOnly, "set.device-unique", unknown(claim.Contested)), vetting.HardwareCPU, vetting.FindingContested},
+		{"a GPU that is none, beside a confidential CPU", change(gpu, "nvidia.chain", wrong(claim.Mismatch)), vetting.HardwareCPU, vetting.FindingChain},
+		{"a GPU that was revoked", change(gpu, "nvidia.revocation", wrong("revoked")), vetting.HardwareCPU, vetting.FindingVendor},
+		{"a GPU that nobody calls confidential", change(gpu, "nvidia.devtools-off", wrong("enabled")), vetting.HardwareCPU, ""},
 		{"no reference for the guest", change(cpuOnly, "guest.measured", unknown(claim.NoReference)), vetting.HardwareNone, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,6 +144,9 @@ func TestReadHardware(t *testing.T) {
 			var codes []string
 			for _, f := range h.Findings {
 				codes = append(codes, f.Code)
+				if strings.Count(f.About, "@") != 1+strings.Count(f.About, ", ") {
+					t.Errorf("%s is about %q", f.Code, f.About)
+				}
 			}
 			if h.Level != c.level || c.code != "" && !slices.Equal(codes, []string{c.code}) || c.code == "" && codes != nil && len(codes) > 0 {
 				t.Errorf("%s %v, want %s %s", h.Level, codes, c.level, c.code)

@@ -103,6 +103,9 @@ func TestRandomLives(t *testing.T) {
 			a := vetting.Act{Act: acts[r.IntN(len(acts))], By: []string{"user:olga", "user:rita", "user:otto"}[r.IntN(3)]}
 			if s := step.Status; (s == vetting.Revoked || s == vetting.Rejected) && r.IntN(3) > 0 {
 				a.Act, a.By = []string{vetting.ActAppeal, vetting.ActTriage, vetting.ActRule}[r.IntN(3)], "user:otto"
+				if a.Act == vetting.ActAppeal {
+					a.By = "user:olga"
+				}
 			}
 			standing := func() {
 				a.Standing = shapes[r.IntN(len(shapes))]

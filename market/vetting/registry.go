@@ -27,6 +27,7 @@ type statement struct {
 	Claim
 	digest     canon.Digest // identity of the envelope
 	at         canon.Time   // of the entry: when it was made, by a clock that is not the issuer's
+	since      canon.Time   // of the entry from which on the issuer has said the same without a break
 	key        canon.Digest // id of the key that signed it
 	superseded canon.Time   // when the same issuer said it anew; zero: it is the last word
 
@@ -57,7 +58,8 @@ func NewRegistry(operator ledger.Signers) *Registry {
 // Add takes an entry of kind claim/v1: a claim or a revocation, in the stream of its issuer. It verifies the signature, over
 // the received bytes: the operator's by a result key that stood at the time of the entry, an issuer's by a key that the operator
 // has ever registered for it. Whether the claim counts is asked later: that a term had ended is a reason to be shown, not a
-// fault of the log. An entry that is refused changes nothing.
+// fault of the log. But what is said without the right to say it takes nothing back: a key that the operator has replaced or
+// revoked is in other hands, perhaps. An entry that is refused changes nothing.
 func (r *Registry) Add(e ledger.Event) error {
 	if e.Entry.Kind != ledger.KindClaim {
 		return fmt.Errorf("registry: %s is no claim", e.Entry.Kind)
@@ -79,7 +81,7 @@ func (r *Registry) Add(e ledger.Event) error {
 		if err != nil {
 			return fmt.Errorf("claim: %w", err)
 		}
-		return r.claim(&statement{Claim: c, digest: env.Identity(), at: e.Entry.Time, key: key})
+		return r.claim(&statement{Claim: c, digest: env.Identity(), at: e.Entry.Time, since: e.Entry.Time, key: key})
 	case RevocationType:
 		var v Revocation
 		if err := canon.Unmarshal(env.Payload, &v); err != nil {
@@ -88,10 +90,11 @@ func (r *Registry) Add(e ledger.Event) error {
 		if err := v.Validate(); err != nil {
 			return err
 		}
-		if _, err := r.signed(env, v.Issuer, e.Entry); err != nil {
+		key, err := r.signed(env, v.Issuer, e.Entry)
+		if err != nil {
 			return fmt.Errorf("revocation: %w", err)
 		}
-		return r.revoke(v, e.Entry.Time)
+		return r.revoke(v, key, e.Entry.Time)
 	}
 	return fmt.Errorf("registry: payload type %.80q is not known to this build", env.PayloadType)
 }
@@ -130,6 +133,11 @@ func (r *Registry) claim(s *statement) error {
 	if r.by[s.digest] != nil {
 		return fmt.Errorf("claim %s: said already", s.digest.Short())
 	}
+	if s.Attribute == AttributeKey {
+		if err := r.otherHas(s); err != nil {
+			return err
+		}
+	}
 	before := func(o *statement) bool {
 		return o.Issuer == s.Issuer && o.Subject == s.Subject && o.Attribute == s.Attribute
 	}
@@ -138,15 +146,17 @@ func (r *Registry) claim(s *statement) error {
 		if old == nil || !before(old) {
 			return fmt.Errorf("claim: supersedes %s, which is no claim of that issuer, subject and attribute", s.Supersedes.Short())
 		}
-		if old.superseded == 0 {
-			old.superseded = s.at
-		}
 	}
 	// An issuer's last word stands, whether it names the one before or not: else a word of long ago would come back when a
-	// shorter one lapses.
-	for _, o := range r.said[s.Subject] {
-		if before(o) && o.Scope.equal(s.Scope) && o.superseded == 0 {
-			o.superseded = s.at
+	// shorter one lapses. Where an issuer may speak is one word, and not one for each place: else it could never be narrowed.
+	if s.Issuer == Operator || r.spoke(s) == "" {
+		for _, o := range r.said[s.Subject] {
+			if before(o) && o.superseded == 0 && (o.digest == s.Supersedes || o.Scope.equal(s.Scope) || s.Attribute == AttributeScope) {
+				if o.Value == s.Value && s.at < o.Expires {
+					s.since = min(s.since, o.since)
+				}
+				o.superseded = s.at
+			}
 		}
 	}
 	r.said[s.Subject] = append(r.said[s.Subject], s)
@@ -154,7 +164,34 @@ func (r *Registry) claim(s *statement) error {
 	return nil
 }
 
-func (r *Registry) revoke(v Revocation, at canon.Time) error {
+// otherHas reports that a key is another issuer's: two that are one would agree with each other.
+func (r *Registry) otherHas(s *statement) error {
+	for subject, said := range r.said {
+		if subject.Kind != UnitIssuer || subject == s.Subject {
+			continue
+		}
+		for _, o := range said {
+			if o.Attribute == AttributeKey && o.publicID == s.publicID {
+				return fmt.Errorf("claim: the key is issuer %s's: each issuer has its own", subject.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// gone reports whether a key of an issuer was replaced or taken back at a time, or its issuer was. A term that is over takes
+// nothing back that was said in it, and its issuer may still do so itself.
+func (r *Registry) gone(issuer string, key canon.Digest, at canon.Time) bool {
+	of := Subject{UnitIssuer, issuer}
+	if _, revoked := r.Revoked(of, at); revoked {
+		return true
+	}
+	return !slices.ContainsFunc(r.said[of], func(o *statement) bool {
+		return o.Attribute == AttributeKey && o.publicID == key && o.superseded == 0 && !r.takenBack(o, at)
+	})
+}
+
+func (r *Registry) revoke(v Revocation, key canon.Digest, at canon.Time) error {
 	if v.Effective < at {
 		return fmt.Errorf("revocation: effective %s, before the entry of %s: the past is tainted, never edited", v.Effective, at)
 	}
@@ -166,6 +203,9 @@ func (r *Registry) revoke(v Revocation, at canon.Time) error {
 		}
 		if v.Issuer != Operator && v.Issuer != c.Issuer {
 			return fmt.Errorf("revocation: claim %s is %s's to take back, or the operator's", digest.Short(), c.Issuer)
+		}
+		if v.Issuer != Operator && r.gone(v.Issuer, key, at) {
+			return fmt.Errorf("revocation: it is signed by a key of %s that the operator has replaced or revoked", v.Issuer)
 		}
 	}
 	r.revoked[v.Unit] = append(r.revoked[v.Unit], v)
@@ -292,8 +332,8 @@ func inside(list, allowed []string) bool {
 }
 
 // weigh returns why a claim about a unit of a place does not count at a time, or nothing. It reports false for a claim that
-// has not been said by then, or has been said anew.
-func (r *Registry) weigh(s *statement, p Place, at canon.Time) (code string, said bool) {
+// has not been said by then, or has been said anew. law is the country whose law counts there.
+func (r *Registry) weigh(s *statement, p Place, law string, at canon.Time) (code string, said bool) {
 	if s.at > at || s.superseded != 0 && s.superseded <= at || s.digest == r.without {
 		return "", false
 	}
@@ -313,12 +353,12 @@ func (r *Registry) weigh(s *statement, p Place, at canon.Time) (code string, sai
 		return CodeRevoked, true
 	}
 	switch {
+	case len(s.Scope.Sites) > 0 && !slices.Contains(s.Scope.Sites, p.Site), len(s.Scope.Countries) > 0 && s.Attribute != "party.jurisdiction" && !slices.Contains(s.Scope.Countries, law):
+		return CodeForeignScope, true
 	case at < s.Issued:
 		return CodeNotYet, true
 	case at >= s.Expires:
 		return codeLapsed, true
-	case len(s.Scope.Sites) > 0 && !slices.Contains(s.Scope.Sites, p.Site):
-		return CodeForeignScope, true
 	}
 	return "", true
 }

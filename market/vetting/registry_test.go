@@ -1,6 +1,7 @@
 package vetting_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -368,5 +369,181 @@ func TestMalformedStatements(t *testing.T) {
 	env, err := vetting.Claim{Type: vetting.ClaimType, Issuer: "lei.example", Subject: provider, Attribute: "party.domain", Value: "q.example", Issued: now, Expires: now + 1}.Seal(keyOf("lei.example"))
 	if err := l.Add(event(ledger.KindClaim, ledger.IssuerStream("tuv.example"), now, body(t, env, err))); err == nil {
 		t.Error("a claim in another issuer's stream was taken")
+	}
+}
+
+// What is said by a key that the operator replaced or took back takes nothing back that its issuer said, and revokes nothing.
+func TestOldKeyTakesNothingBack(t *testing.T) {
+	of := vetting.Subject{Kind: vetting.UnitIssuer, ID: "tuv.example"}
+	for _, c := range []struct {
+		name    string
+		after   func(l *lab, key canon.Digest)
+		revokes bool
+	}{
+		{"the key that stands", func(*lab, canon.Digest) {}, true},
+		{"a key that was replaced", func(l *lab, _ canon.Digest) {
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf("tuv.example anew").value(l)})
+		}, false},
+		{"a key that was revoked", func(l *lab, key canon.Digest) {
+			l.revoke(vetting.Revocation{Unit: vetting.Subject{Kind: vetting.UnitClaim, ID: key.String()}, Reason: vetting.RevokedKey})
+		}, false},
+		{"an issuer that was revoked", func(l *lab, _ canon.Digest) { l.revoke(vetting.Revocation{Unit: of, Reason: vetting.RevokedKey}) }, false},
+		{"a term that is over", func(l *lab, _ canon.Digest) { l.at = now + 700*day }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t)
+			key := l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf("tuv.example").value(l), Expires: now + 601*day})
+			l.at = now - 10*day
+			good := l.say(vetting.Claim{Issuer: "tuv.example", Subject: site, Attribute: "party.facility", Value: "audited", Expires: now + 1000*day})
+			l.at = now - 5*day
+			c.after(l, key)
+			speaks := c.name == "the key that stands"
+			words := func() (n int, value string) {
+				for _, a := range l.Stand(place, nil, observed(l.at), vetting.Defaults(), l.at).Attributes {
+					return len(a.Words), a.Value
+				}
+				return 0, ""
+			}
+			for _, supersedes := range []canon.Digest{{}, good} {
+				if _, err := l.try(vetting.Claim{Issuer: "tuv.example", Subject: site, Attribute: "party.facility", Value: "none", Supersedes: supersedes}, keyOf("tuv.example")); err != nil {
+					t.Fatal(err)
+				}
+				if n, value := words(); (value == "none") != speaks || !speaks && n < 2 {
+					t.Errorf("counts %q of %d words", value, n)
+				}
+			}
+			err := l.tryRevoke(vetting.Revocation{Issuer: "tuv.example", Unit: vetting.Subject{Kind: vetting.UnitClaim, ID: good.String()}, Reason: vetting.RevokedError})
+			if (err == nil) != c.revokes || err != nil && !strings.Contains(err.Error(), "replaced or revoked") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// An issuer that is registered anew may speak where it is registered now, and nowhere else.
+func TestScopeIsNarrowed(t *testing.T) {
+	l := newLab(t)
+	l.at = now - day
+	l.register("tuv.example", "party.facility", vetting.Scope{Sites: []string{"par1"}}, 500*day)
+	l.at = now
+	l.say(vetting.Claim{Issuer: "tuv.example", Subject: site, Attribute: "party.facility", Value: "audited"})
+	if s := l.Stand(place, nil, observed(now), vetting.Defaults(), now); status(s, site, "party.facility") != vetting.CodeForeignScope {
+		t.Errorf("%+v", s.Attributes)
+	}
+	for _, i := range l.Issuers(now) {
+		if i.ID == "tuv.example" && (len(i.Scope.Sites) != 1 || len(i.Attributes) != 1) {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
+// One key is one issuer's: else one party would be two auditors.
+func TestOneKeyIsOneIssuer(t *testing.T) {
+	l := newLab(t)
+	of := vetting.Subject{Kind: vetting.UnitIssuer, ID: "two.example"}
+	for key, taken := range map[string]bool{"tuv.example": false, "two.example": true} {
+		_, err := l.try(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf(key).value(l)}, keyOf(vetting.Operator))
+		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "the key is issuer tuv.example's") {
+			t.Errorf("key of %s: %v", key, err)
+		}
+	}
+}
+
+// A word that does not count at a place voids no other there, and is nobody's lapsed audit.
+func TestForeignWordsVoidNothing(t *testing.T) {
+	for country, voids := range map[string]bool{"DE": true, "FR": false} {
+		l, _ := vouched(t)
+		l.register("two.example", "party.facility", vetting.Scope{Countries: []string{country}}, 1000*day)
+		l.say(vetting.Claim{Issuer: "two.example", Subject: site, Attribute: "party.facility", Value: "none", Scope: vetting.Scope{Countries: []string{country}}})
+		s := l.stand(now)
+		if (status(s, site, "party.facility") == vetting.CodeDiscrepancy) != voids {
+			t.Errorf("an auditor for %s: %s", country, status(s, site, "party.facility"))
+		}
+	}
+	for name, scope := range map[string]vetting.Scope{"here": {Countries: []string{"DE"}, Sites: []string{"fra1"}}, "another site's": {Sites: []string{"par1"}}, "another country's": {Countries: []string{"FR"}}} {
+		l := newLab(t)
+		l.at = now - 30*day
+		l.say(vetting.Claim{Issuer: "lei.example", Subject: provider, Attribute: "party.jurisdiction", Value: "DE"})
+		l.say(vetting.Claim{Issuer: "tuv.example", Subject: site, Attribute: "party.facility-audit", Value: report, Scope: scope, Expires: now - day})
+		if s := l.Stand(place, nil, observed(now), vetting.Defaults(), now); has(s, vetting.FindingAudit) != (name == "here") {
+			t.Errorf("%s: %+v", name, s.Findings)
+		}
+	}
+}
+
+// Two auditors are apart from when both have said so: saying it again begins no other 90 days.
+func TestDiscrepancyEnds(t *testing.T) {
+	l, _ := vouched(t)
+	l.register("two.example", "party.facility", vetting.Scope{}, 1000*day)
+	for at := now; at < now+90*day; at += 30 * day {
+		l.at = at
+		l.say(vetting.Claim{Issuer: "two.example", Subject: site, Attribute: "party.facility", Value: "witnessed"})
+	}
+	for at, want := range map[canon.Time]string{now + 90*day - 1: "", now + 90*day: "witnessed"} {
+		for _, a := range l.stand(at).Attributes {
+			if a.Subject == site && a.ID == "party.facility" && a.Value != want {
+				t.Errorf("at %s %q, want %q", at, a.Value, want)
+			}
+		}
+	}
+	// Another value, or the same after a break, is another word.
+	for _, again := range []vetting.Claim{{Value: "none"}, {Value: "witnessed", Expires: now + 100*day}} {
+		again.Issuer, again.Subject, again.Attribute = "two.example", site, "party.facility"
+		l.at = now + 95*day
+		l.say(again)
+		if again.Expires != 0 {
+			l.at = now + 100*day
+			again.Expires = 0
+			l.say(again)
+		}
+		for _, a := range l.stand(l.at + 80*day).Attributes {
+			if a.Subject == site && a.ID == "party.facility" && a.Value != "" {
+				t.Errorf("%s: %q", again.Value, a.Value)
+			}
+		}
+	}
+}
+
+// The highest tier rests on two auditors: who says all of a site is believed alone in none of it.
+func TestTwoAuditors(t *testing.T) {
+	for name, c := range map[string]struct {
+		report, bound string // who says that a report is in date, and that the site is bound
+		more          func(l *lab)
+		asks          int64
+		tier          string
+	}{
+		"two auditors":                  {"iso.example", "tuv.example", nil, 2, claim.TierAttestedFacility},
+		"one says all":                  {"tuv.example", "tuv.example", nil, 2, claim.TierAttested},
+		"one says all, and one will do": {"tuv.example", "tuv.example", nil, 1, claim.TierAttestedFacility},
+		"another one saw it": {"tuv.example", "tuv.example", func(l *lab) {
+			l.say(vetting.Claim{Issuer: "two.example", Subject: site, Attribute: "party.facility", Value: "bound"})
+		}, 2, claim.TierAttestedFacility},
+		"another one saw less": {"tuv.example", "tuv.example", func(l *lab) {
+			l.say(vetting.Claim{Issuer: "two.example", Subject: host, Attribute: "party.facility", Value: "witnessed"})
+		}, 2, claim.TierAttested},
+		"another one was of last year": {"tuv.example", "tuv.example", func(l *lab) {
+			l.say(vetting.Claim{Issuer: "two.example", Subject: site, Attribute: "party.facility", Value: "bound", Issued: now - day, Expires: now})
+		}, 2, claim.TierAttested},
+		"a report in its grace": {"iso.example", "tuv.example", func(l *lab) {
+			l.say(vetting.Claim{Issuer: "iso.example", Subject: site, Attribute: "party.facility-audit", Value: report, Issued: now - day, Expires: now})
+		}, 2, claim.TierAttestedFacility},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			l.register("two.example", "party.facility", vetting.Scope{}, 1000*day)
+			l.at = now - day
+			l.say(vetting.Claim{Issuer: "lei.example", Subject: provider, Attribute: "party.identity", Value: "legal-entity"})
+			l.say(vetting.Claim{Issuer: "lei.example", Subject: provider, Attribute: "party.legal-entity", Value: legal})
+			l.say(vetting.Claim{Issuer: c.bound, Subject: site, Attribute: "party.facility", Value: "audited"})
+			l.say(vetting.Claim{Issuer: c.report, Subject: site, Attribute: "party.facility-audit", Value: report})
+			if c.more != nil {
+				c.more(l)
+			}
+			q := vetting.Defaults()
+			q.Tiers[3].Auditors = c.asks
+			if s := l.Stand(place, nil, observed(now), q, now); s.Tier != c.tier || s.Tier != claim.TierAttestedFacility && !slices.Equal(s.Missing, []string{vetting.LacksAudit}) {
+				t.Errorf("tier %s, lacks %v", s.Tier, s.Missing)
+			}
+		})
 	}
 }

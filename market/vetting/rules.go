@@ -52,16 +52,17 @@ type Terms struct {
 type Threshold struct {
 	Tier          string `json:"tier"`
 	Term          int64  `json:"term"`
-	RecordDays    int64  `json:"record_days"`    // since the first job or heartbeat
-	MinLeases     int64  `json:"min_leases"`     // below which completion is not judged
-	MinCompletion int64  `json:"min_completion"` // permille
-	MinUptime     int64  `json:"min_uptime"`     // permille
-	ContactHours  int64  `json:"contact_hours"`  // within which the incident contact answers
-	Witnesses     int64  `json:"witnesses"`      // that cosign the log
+	RecordDays    int64  `json:"record_days"`       // since the first job or heartbeat
+	MinLeases     int64  `json:"min_leases"`        // below which completion is not judged
+	MinCompletion int64  `json:"min_completion"`    // permille
+	MinUptime     int64  `json:"min_uptime"`        // permille
+	ContactHours  int64  `json:"contact_hours"`     // within which the incident contact answers
+	Witnesses     int64  `json:"witnesses"`         // that cosign the log
+	Auditors      int64  `json:"auditors,omitzero"` // of attested-facility: different issuers whose word about the site counts
 }
 
 // Defaults are the parameters of a log that has none. Spans and thresholds are those of the users' study, section 3: its table
-// of tiers, its list of downgrade triggers, and the numbers of Akash AEP-86 that it proposes to begin with (record of 30 days,
+// of tiers, its list of downgrade triggers, section 6 (two auditors), and the numbers of Akash AEP-86 that it proposes to begin with (record of 30 days,
 // 98 % over 10 leases, contact within 24, 4 and 1 h, 90 days of a discrepancy). Suspension: market study, section 7.2; notices of
 // 30, 14 and 7 days: users' study, O11; ruling: market study, section 7.3c.
 func Defaults() Parameters {
@@ -76,7 +77,7 @@ func Defaults() Parameters {
 			{Tier: claim.TierAnonymous, Term: 30 * day},
 			{Tier: claim.TierIdentified, Term: 365 * day, ContactHours: 24},
 			{Tier: claim.TierAttested, Term: 90 * day, RecordDays: 30, MinLeases: 10, MinCompletion: 980, ContactHours: 4},
-			{Tier: claim.TierAttestedFacility, Term: 90 * day, RecordDays: 30, MinLeases: 10, MinCompletion: 980, ContactHours: 1, Witnesses: 2},
+			{Tier: claim.TierAttestedFacility, Term: 90 * day, RecordDays: 30, MinLeases: 10, MinCompletion: 980, ContactHours: 1, Witnesses: 2, Auditors: 2},
 		},
 	}
 }
@@ -112,7 +113,7 @@ func (p Parameters) Validate() error {
 			return fmt.Errorf("rules: tier %.80q where %s is due", t.Tier, claim.Tiers[i])
 		}
 		if t.Term <= 0 || t.Term > MaxParameter || t.MinCompletion < 0 || t.MinCompletion > 1000 || t.MinUptime < 0 || t.MinUptime > 1000 ||
-			t.RecordDays < 0 || t.MinLeases < 0 || t.ContactHours < 0 || t.Witnesses < 0 {
+			t.RecordDays < 0 || t.MinLeases < 0 || t.ContactHours < 0 || t.Witnesses < 0 || t.Auditors < 0 {
 			return fmt.Errorf("rules: tier %s: a number out of range", t.Tier)
 		}
 	}

@@ -93,7 +93,7 @@ const (
 	LacksHardware = "hardware"       // for identified a benchmark, for attested fresh evidence that a confidential policy accepts
 	LacksRecord   = "record"         // days, completion, uptime
 	LacksFacility = "facility"       // party.facility bound or audited
-	LacksAudit    = "facility-audit" // party.facility-audit: ISO 27001 or SOC 2 II, in date
+	LacksAudit    = "facility-audit" // party.facility-audit: ISO 27001 or SOC 2 II, in date; and two auditors who speak of the site
 	LacksWitness  = "witnesses"      // that cosign the log
 )
 
@@ -123,25 +123,30 @@ func (r *Registry) Stand(p Place, asserted []Assertion, o Observed, q Parameters
 			s.Until = min(s.Until, end+1)
 		}
 	}
+	gone := Finding{Code: FindingUnitRevoked}
 	for _, u := range p.within() {
-		if v, revoked := r.Revoked(u, at); revoked {
-			s.Findings = append(s.Findings, Finding{FindingUnitRevoked, v.Effective, u.String() + " " + v.Reason})
-			break
-		}
 		for _, v := range r.revoked[u] {
-			if v.Effective > at {
+			switch {
+			case v.Effective > at:
 				s.Until = min(s.Until, v.Effective)
+			case gone.Since == 0:
+				gone.Since, gone.About = v.Since, u.String()+" "+v.Reason
+			default:
+				gone.Since, gone.About = min(gone.Since, v.Since), gone.About+parted+u.String()+" "+v.Reason
 			}
 		}
 	}
+	if gone.Since != 0 {
+		s.Findings = append(s.Findings, gone)
+	}
 	if len(o.Contested) > 0 {
-		s.Findings = append(s.Findings, Finding{Code: FindingContested, About: o.Contested[0]})
+		s.Findings = append(s.Findings, Finding{Code: FindingContested, About: strings.Join(o.Contested, parted)})
 	}
 	audit := w.audited(at)
 	if audit.Until != 0 && at >= audit.Until {
 		s.Findings = append(s.Findings, Finding{Code: FindingAudit, Since: audit.Until, About: "party.facility-audit of " + audit.Issuer})
 	}
-	s.Tier, s.Missing = tier(s.Axes, w, o, q, audit.Issuer != "")
+	s.Tier, s.Missing = tier(s.Axes, w, o, q, audit)
 	if s.Tier == "" {
 		s.Findings = append(s.Findings, Finding{Code: FindingNoTier})
 	}
@@ -152,68 +157,71 @@ func (r *Registry) Stand(p Place, asserted []Assertion, o Observed, q Parameters
 }
 
 // attributes weighs what is said of the parts of a place, the smallest part first, and lowers until to the first instant at
-// which one of the words may count otherwise.
+// which one of the words may count otherwise. Whose law counts comes first: a claim for some countries counts where the law is
+// theirs, and one that does not count there voids no other.
 func (r *Registry) attributes(p Place, asserted []Assertion, o Observed, q Parameters, at canon.Time, until *canon.Time) (out []Attribute) {
+	var laws []Attribute
 	for _, subject := range p.chain() {
-		if subject.Kind == UnitDevice && slices.Contains(o.Contested, subject.ID) {
-			continue // what is said of the device is said of its holder
-		}
-		said := r.said[subject]
-		for _, id := range vouched {
-			a := Attribute{Subject: subject, ID: id}
-			i, wanted := slices.BinarySearchFunc(asserted, Assertion{Subject: subject, Attribute: id}, Assertion.compare)
-			if wanted {
-				a.Asserted = asserted[i].Value
-			}
-			var made []canon.Time
-			for _, s := range said {
-				if s.Attribute != id {
-					continue
-				}
-				code, counts := r.weigh(s, p, at)
-				if !counts {
-					continue
-				}
-				a.Words = append(a.Words, Word{s.Issuer, s.Value, code, s.digest, s.Issued, s.Expires})
-				made = append(made, s.at)
-				if s.Expires > at {
-					*until = min(*until, s.Expires)
-				}
-				if s.Issued > at {
-					*until = min(*until, s.Issued)
-				}
-				for _, u := range []Subject{{UnitClaim, s.digest.String()}, {UnitIssuer, s.Issuer}} {
-					for _, v := range r.revoked[u] {
-						if v.Effective > at {
-							*until = min(*until, v.Effective)
-						}
-					}
-				}
-			}
-			if len(a.Words) == 0 && !wanted {
-				continue
-			}
-			a.agree(made, q, at, until)
-			out = append(out, a)
+		if a, ok := r.attribute(subject, "party.jurisdiction", "", p, asserted, o, q, at, until); ok {
+			laws = append(laws, a)
 		}
 	}
-	// A claim for some countries counts where the law is theirs, by a word that counts.
-	law := weighed{&Standing{Attributes: out}}.text("party.jurisdiction")
-	for i := range out {
-		for j := range out[i].Words {
-			w := &out[i].Words[j]
-			if s := r.by[w.Digest]; w.Code == "" && out[i].ID != "party.jurisdiction" && len(s.Scope.Countries) > 0 && !slices.Contains(s.Scope.Countries, law) {
-				w.Code = CodeForeignScope
-				out[i].conclude()
+	law := weighed{&Standing{Attributes: laws}}.text("party.jurisdiction")
+	for _, subject := range p.chain() {
+		for _, id := range vouched {
+			if a, ok := r.attribute(subject, id, law, p, asserted, o, q, at, until); ok {
+				out = append(out, a)
 			}
 		}
 	}
 	return out
 }
 
+// attribute weighs what is said of one attribute of a part of a place, and reports false where nothing is.
+func (r *Registry) attribute(subject Subject, id, law string, p Place, asserted []Assertion, o Observed, q Parameters, at canon.Time, until *canon.Time) (a Attribute, ok bool) {
+	if subject.Kind == UnitDevice && slices.Contains(o.Contested, subject.ID) {
+		return a, false // what is said of the device is said of its holder
+	}
+	a = Attribute{Subject: subject, ID: id}
+	i, wanted := slices.BinarySearchFunc(asserted, Assertion{Subject: subject, Attribute: id}, Assertion.compare)
+	if wanted {
+		a.Asserted = asserted[i].Value
+	}
+	var since []canon.Time
+	for _, s := range r.said[subject] {
+		if s.Attribute != id {
+			continue
+		}
+		code, said := r.weigh(s, p, law, at)
+		if !said {
+			continue
+		}
+		a.Words = append(a.Words, Word{s.Issuer, s.Value, code, s.digest, s.Issued, s.Expires})
+		since = append(since, s.since)
+		if s.Expires > at {
+			*until = min(*until, s.Expires)
+		}
+		if s.Issued > at {
+			*until = min(*until, s.Issued)
+		}
+		for _, u := range []Subject{{UnitClaim, s.digest.String()}, {UnitIssuer, s.Issuer}} {
+			for _, v := range r.revoked[u] {
+				if v.Effective > at {
+					*until = min(*until, v.Effective)
+				}
+			}
+		}
+	}
+	if len(a.Words) == 0 && !wanted {
+		return a, false
+	}
+	a.agree(since, q, at, until)
+	return a, true
+}
+
 // agree finds out whether the words of several issuers go together. Two that are more than a level apart void each other for a
-// time, after which the lower one counts.
-func (a *Attribute) agree(made []canon.Time, q Parameters, at canon.Time, until *canon.Time) {
+// time, after which the lower one counts: the time begins when both have said so, and who says it again begins no other.
+func (a *Attribute) agree(since []canon.Time, q Parameters, at canon.Time, until *canon.Time) {
 	levels := attributes[a.ID].levels
 	if levels != nil {
 		low, high := -1, -1
@@ -229,7 +237,7 @@ func (a *Attribute) agree(made []canon.Time, q Parameters, at canon.Time, until 
 			}
 		}
 		if low >= 0 && slices.Index(levels, a.Words[high].Value)-slices.Index(levels, a.Words[low].Value) > 1 {
-			end := max(made[low], made[high]) + canon.Time(q.Discrepancy)
+			end := max(since[low], since[high]) + canon.Time(q.Discrepancy)
 			for i := range a.Words {
 				w := &a.Words[i]
 				if w.Code == "" && (at < end || w.Value != a.Words[low].Value) {
@@ -324,8 +332,25 @@ func (w weighed) audited(at canon.Time) (best Word) {
 	return best
 }
 
+// auditors counts who says of the site what the highest tier asks: that it is bound or audited, or that a report is in date.
+func (w weighed) auditors(report Word) int64 {
+	who := map[string]bool{}
+	if report.Issuer != "" {
+		who[report.Issuer] = true
+	}
+	for _, a := range w.Attributes {
+		for _, word := range a.Words {
+			bound := a.ID == "party.facility" && slices.Index(claim.Facilities, word.Value) >= slices.Index(claim.Facilities, claim.FacilityBound)
+			if word.Code == "" && (bound || a.ID == "party.facility-audit") {
+				who[word.Issuer] = true
+			}
+		}
+	}
+	return int64(len(who))
+}
+
 // tier draws the tier, and what the one above it lacks.
-func tier(x Axes, w weighed, o Observed, q Parameters, audited bool) (tier string, missing []string) {
+func tier(x Axes, w weighed, o Observed, q Parameters, audit Word) (tier string, missing []string) {
 	for _, t := range q.Tiers {
 		var lacks []string
 		want := func(ok bool, what string) {
@@ -351,7 +376,7 @@ func tier(x Axes, w weighed, o Observed, q Parameters, audited bool) (tier strin
 		want(o.Record.Days >= t.RecordDays && (o.Record.Leases < t.MinLeases || o.Record.Completion >= t.MinCompletion) && o.Record.Uptime >= t.MinUptime, LacksRecord)
 		if t.Tier == claim.TierAttestedFacility {
 			want(slices.Index(claim.Facilities, x.Facility) >= slices.Index(claim.Facilities, claim.FacilityBound), LacksFacility)
-			want(audited, LacksAudit)
+			want(audit.Issuer != "" && w.auditors(audit) >= t.Auditors, LacksAudit)
 		}
 		want(o.Witnesses >= t.Witnesses, LacksWitness)
 		if lacks != nil {

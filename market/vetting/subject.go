@@ -62,21 +62,21 @@ var (
 
 // Validate checks the form of the id.
 func (s Subject) Validate() error {
-	form, limit := nameForm, MaxID
+	form, limit, words := nameForm, MaxID, "lower-case letters, digits, dots and hyphens"
 	switch s.Kind {
 	case UnitClaim:
 		_, err := canon.ParseDigest(s.ID)
 		return err
 	case UnitDevice:
-		form, limit = deviceForm, MaxDeviceID
+		form, limit, words = deviceForm, MaxDeviceID, "a kind and its value in lower-case hex, as amd-chip-id:9c41"
 	case UnitHost:
-		form = hostForm
+		form, words = hostForm, "letters, digits, dots, hyphens and underscores"
 	case UnitSite, UnitProvider, UnitIssuer, UnitModel:
 	default:
 		return fmt.Errorf("subject: no kind")
 	}
 	if len(s.ID) > limit || !form.MatchString(s.ID) {
-		return fmt.Errorf("subject: %s %.80q: want up to %d bytes of the form %s", s.Kind, s.ID, limit, form)
+		return fmt.Errorf("subject: %s %.80q: want up to %d characters: %s", s.Kind, s.ID, limit, words)
 	}
 	return nil
 }

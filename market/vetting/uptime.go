@@ -28,6 +28,23 @@ func Uptime(answered []Span, windows []Window, of Span) (permille int64, counted
 	return int64(up) * 1000 / total, true
 }
 
+// overlong reports that in some [UptimeSpan] there is more maintenance than [MaxWindow]: who is away all the time would be
+// missed by nobody.
+func overlong(windows []Window) bool {
+	var all []Span
+	for _, w := range windows {
+		all = append(all, Span(w))
+	}
+	for _, w := range windows { // the most there is, is in a time that begins or ends with a window
+		for _, of := range []Span{{w.From, w.From + canon.Time(UptimeSpan)}, {w.Until - canon.Time(UptimeSpan), w.Until}} {
+			if int64(length(merged(all, of))) > MaxWindow {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // merged returns the parts of spans inside another, in order and without overlaps.
 func merged(spans []Span, of Span) (out []Span) {
 	spans = slices.Clone(spans)
