@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -113,7 +114,7 @@ func (r *reader) readCSV(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: header: %w", r.name, err)
 	}
-	names = slices.Clone(names)
+	names = trimmed(slices.Clone(names)) // of which spreadsheets write empty ones behind the last
 	if err := r.checkHeader(names); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (r *reader) readCSV(data []byte) error {
 				rec.set(name, cell)
 			}
 		}
-		if len(cells) != len(names) {
+		if n := len(trimmed(cells)); len(cells) < len(names) || n > len(names) {
 			faults = append(faults, Fault{Code: CodeCells, Problem: fmt.Sprintf("the row has %d cells, the header %d", len(cells), len(names)), Fix: "give the row a cell for each column, an empty one where there is nothing"})
 		}
 		if err := r.take(line, rec, faults...); err != nil {
@@ -164,7 +165,7 @@ func (r *reader) checkHeader(names []string) error {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		switch {
 		case !known(names[i]):
-			return fmt.Errorf("%s: column %.80q is not known; there are %s", r.name, name, strings.Join(columnNames(), ", "))
+			return fmt.Errorf("%s: column %.80q is not known%s; there are %s", r.name, name, nearest(names[i]), strings.Join(columnNames(), ", "))
 		case slices.Contains(names[:i], names[i]):
 			return fmt.Errorf("%s: column %q stands twice", r.name, names[i])
 		}
@@ -175,6 +176,22 @@ func (r *reader) checkHeader(names []string) error {
 		}
 	}
 	return nil
+}
+
+// trimmed leaves out the empty cells behind the last that is not.
+func trimmed(cells []string) []string {
+	for len(cells) > 0 && strings.TrimSpace(cells[len(cells)-1]) == "" {
+		cells = cells[:len(cells)-1]
+	}
+	return cells
+}
+
+// nearest says which column a word most likely meant.
+func nearest(word string) string {
+	if near := doc.Nearest(word, columnNames()); word != "" && near != "" {
+		return fmt.Sprintf(", the nearest is %q", near)
+	}
+	return ""
 }
 
 func known(name string) bool { return slices.Contains(columnNames(), name) }
@@ -218,7 +235,7 @@ func (rec *record) set(column, cell string) {
 	case columnPPID:
 		rec.ppid = cell
 	case columnGPUs:
-		rec.gpus = words(cell)
+		rec.gpus = ids(cell, leafSize)
 	}
 }
 
@@ -258,7 +275,7 @@ func (r *reader) readJSON(data []byte) error {
 			var wrong *json.SemanticError
 			if errors.As(err, &wrong) {
 				member = strings.Split(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/")[0]
-				what = fmt.Sprintf("%.80q is not a member of a host", member)
+				what = fmt.Sprintf("%.80q is not a member of a host%s", member, nearest(member))
 				if known(member) {
 					what = fmt.Sprintf("%s is a JSON %s, want text%s", member, wrong.JSONKind, map[bool]string{true: " in a list"}[member == columnGPUs])
 				}

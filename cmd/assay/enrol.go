@@ -103,7 +103,8 @@ func (a *app) enrolImportCommand() *cobra.Command {
 FILE is CSV (comma, semicolon or tab; UTF-8) or JSON, as `+"`assay enrol init`"+` writes it.
 A bad row stops no other: it goes to the error file, with row, column, code, problem
 and fix. What the server has already is left alone, so the same file handed in twice
-changes nothing, and an import that was cut off is handed in again. A host that is no
+changes nothing, and an import that was cut off is handed in again. A row replaces all
+that an earlier one said of its asset, with what its columns lack. A host that is no
 longer in the file stays. At most %d hosts and %d MiB.
 
 Exit codes: 0 every row was taken, 1 some were refused, 2 usage or could not run.`, enrol.MaxRows, enrol.MaxFile>>20),
@@ -137,6 +138,9 @@ type imported struct {
 func (a *app) enrolImport(ctx context.Context, name, errorsFile, output string, dry bool) error {
 	if output != "text" && output != "json" {
 		return fmt.Errorf("output %q: want text or json", output)
+	}
+	if _, err := isErrorFile(errorsFile); err != nil {
+		return err // before anything is handed in
 	}
 	data, err := files.Bounded(name, enrol.MaxFile)
 	if err != nil {
@@ -239,17 +243,37 @@ func (a *app) handIn(ctx context.Context, c *client.Client, rows []enrol.Row, do
 	return faults, nil
 }
 
+// isErrorFile reports whether a file is one of faults that an earlier import wrote. What else is there is an error: it is
+// never written over.
+func isErrorFile(name string) (bool, error) {
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	begin := []byte(strings.Join(faultColumns, ",") + "\n")
+	var data []byte
+	if err == nil && info.Mode().IsRegular() {
+		data, err = files.Prefix(name, len(begin))
+	}
+	if err != nil {
+		return false, err
+	}
+	if !bytes.Equal(data, begin) {
+		return false, withHint(fmt.Errorf("%s is there, and is no error file of an import: it is not written over", name), "name another with --errors, or move it away")
+	}
+	return true, nil
+}
+
 // writeFaults writes an error file. One of an earlier import goes where there is no fault any more.
 func writeFaults(name string, faults []enrol.Fault) error {
-	if len(faults) == 0 {
-		old, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.HasPrefix(old, []byte("row,asset,column,code,")) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	is, err := isErrorFile(name)
+	switch {
+	case err != nil:
+		return err
+	case len(faults) == 0 && is:
 		return os.Remove(name)
+	case len(faults) == 0:
+		return nil
 	}
 	slices.SortStableFunc(faults, func(a, b enrol.Fault) int { return a.Row - b.Row })
 	var b bytes.Buffer
@@ -345,25 +369,18 @@ func (a *app) enrolTokens(ctx context.Context, names []string, dir, output strin
 	}
 	list := client.RackTokens{Tokens: []client.RackToken{}}
 	for _, r := range racks {
-		t, err := c.NewRackToken(ctx, client.RackTokenRequest{Site: r.site, Rack: r.rack, Life: int64(life / time.Second)})
-		if err != nil {
-			return fmt.Errorf("rack %s/%s: %w", r.site, r.rack, err)
-		}
-		if dir != "" { // at once: the server does not show it again
-			name := filepath.Join(dir, t.Site+"_"+t.Rack+".token")
-			if err := files.Replace(name, []byte(t.Token+"\n")); err != nil {
-				return err
-			}
-			fmt.Fprintln(a.stdout, name)
+		var t client.RackToken
+		if t, err = a.rackToken(ctx, c, r, dir, life); err != nil {
+			err = fmt.Errorf("rack %s/%s: %w", r.site, r.rack, err)
+			break // those before are good, and the server does not show them again
 		}
 		list.Tokens = append(list.Tokens, t)
-		a.say("site %s, rack %s: lets %d nodes in, until %s", t.Site, t.Rack, t.Uses, t.Expires)
 	}
 	switch {
 	case dir != "":
-		return nil
+		return err
 	case output == "json":
-		return a.printJSON(list)
+		return errors.Join(err, a.printJSON(list))
 	}
 	rows := csv.NewWriter(a.stdout)
 	rows.Write([]string{"site", "rack", "token", "uses", "expires"})
@@ -371,7 +388,28 @@ func (a *app) enrolTokens(ctx context.Context, names []string, dir, output strin
 		writeCells(rows, t.Site, t.Rack, t.Token, strconv.FormatInt(t.Uses, 10), t.Expires.String())
 	}
 	rows.Flush()
-	return rows.Error()
+	return errors.Join(err, rows.Error())
+}
+
+// rackToken has a token made, and writes it into a folder if there is one.
+func (a *app) rackToken(ctx context.Context, c *client.Client, r rackPlace, dir string, life time.Duration) (client.RackToken, error) {
+	// Names become those of files, and may be a server's words.
+	if err := errors.Join(ledger.CheckSite(r.site), ledger.CheckName(r.rack, ledger.MaxAsset)); err != nil {
+		return client.RackToken{}, err
+	}
+	t, err := c.NewRackToken(ctx, client.RackTokenRequest{Site: r.site, Rack: r.rack, Life: int64(life / time.Second)})
+	if err != nil {
+		return t, err
+	}
+	if dir != "" {
+		name := filepath.Join(dir, r.site+"_"+r.rack+".token")
+		if err := files.Replace(name, []byte(t.Token+"\n")); err != nil {
+			return t, err
+		}
+		fmt.Fprintln(a.stdout, name)
+	}
+	a.say("site %s, rack %s: lets %d nodes in, until %s", r.site, r.rack, t.Uses, t.Expires)
+	return t, nil
 }
 
 func (a *app) enrolStatusCommand() *cobra.Command {
