@@ -267,6 +267,7 @@ func TestRead(t *testing.T) {
 		{"separators for an identity", "x.csv", "asset,site,rack,chip_id\nA,fra1,B07,;\n", 0, []string{"2  " + enrol.CodeNoIdentity}, ""},
 		{"a column twice", "x.csv", "asset,site,rack,ek,EK\n", 0, nil, `column "ek" stands twice`},
 		{"no column of racks", "x.csv", "asset,site,ek\n", 0, nil, `column "rack" is missing`},
+		{"empty rows alone", "x.csv", ",,\n , \n", 0, nil, "there is no header"},
 		{"comments alone", "x.csv", "# a\n# b\n", 0, nil, "there is no header"},
 		{"nothing", "x.csv", " \n", 0, nil, "the file is empty"},
 		{"another encoding", "x.csv", head + "A\xe4,fra1,B07,x\n", 0, nil, "not UTF-8"},
@@ -276,6 +277,12 @@ func TestRead(t *testing.T) {
 		{"JSON with a member that nobody knows", "x.json", `{"type":"assay/inventory/v1","host":[]}`, 0, nil, `host`},
 		{"a host with a member that nobody knows", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","ekcert":"x"},{"asset":"B","site":"fra1","rack":"B07","ek":"` + ek + `"}]}`, 1, []string{"1 ekcert " + enrol.CodeMember}, ""},
 		{"a serial that is a number", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","gpus":[690378826041732399492309725212231526036925833284]},{"asset":"B","site":"fra1","rack":"B07","ek":"` + ek + `"}]}`, 1, []string{"1 gpus " + enrol.CodeMember}, ""},
+		{"a list for a host's text", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","site":["fra1"]}]}`, 0, []string{"1 site " + enrol.CodeMember}, ""},
+		{"a host of too many bytes", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","site":"fra1","rack":"B07","ek":"` + ek + `"` + strings.Repeat(" ", 4*enrol.MaxCell) + `}]}`, 0, []string{"1  " + enrol.CodeTooLong}, ""},
+		{"JSON by its name", "x.json", `[]`, 0, nil, "x.json: "},
+		{"JSON by its first byte", "inventory", ` {"type":"assay/policy/v1","hosts":[]}`, 0, nil, `type "assay/policy/v1" is not known`},
+		{"empty lines before the header", "x.csv", "\n \n;;;\n\n" + strings.ReplaceAll(head+row("A", 1), ",", ";"), 1, nil, ""},
+		{"an asset twice, and wrong the second time", "x.csv", head + row("A", 1) + "A,fra1,B07,x\n", 1, []string{"3 ek " + enrol.CodeEK}, ""},
 		{"a host that is text", "x.json", `{"type":"assay/inventory/v1","hosts":["A"]}`, 0, []string{"1  " + enrol.CodeMember}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -292,6 +299,24 @@ func TestRead(t *testing.T) {
 				}
 			}
 		})
+	}
+	for text, want := range map[string]string{
+		head + "\"A,fra1,B07,x\n" + row("B", 1):                                         "row 2: the quotes of the row do not close (line 3, byte 77); lines 2 to 3 were read as this one row",
+		head + "A\",fra1,B07,x\n":                                                       "row 2: the quotes of the row do not close (line 2, byte 2)",
+		head + "A,FRA1,B07," + ek + "\n":                                                "row 2, site: site \"FRA1\": want",
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","gpus":[7]}]}`:              "row 1, gpus: gpus is a JSON number, want text in a list",
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","site":7}]}`:                "row 1, site: site is a JSON number, want text",
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","chipid":"x"}]}`:            `row 1, chipid: "chipid" is not a member of a host, the nearest is "chip_id"`,
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","serial_of_the_box":"x"}]}`: `"serial_of_the_box" is not a member of a host`,
+	} {
+		_, bad, err := enrol.Read("x", []byte(text))
+		must(t, err)
+		if len(bad) != 1 || !strings.Contains(bad[0].Error(), want) || strings.Contains(bad[0].Error(), "lines") != strings.Contains(want, "lines") {
+			t.Errorf("%q: want %q", bad, want)
+		}
+	}
+	if got := (enrol.Fault{Problem: "of the file"}).Error(); got != "of the file" {
+		t.Errorf("%q", got)
 	}
 	many := head + strings.Repeat("A,fra1,B07,\n", enrol.MaxRows+1)
 	if _, _, err := enrol.Read("x.csv", []byte(many)); err == nil || !strings.Contains(err.Error(), "divide the file") {

@@ -105,16 +105,19 @@ func (r *reader) readCSV(data []byte) error {
 			break
 		}
 	}
-	if header == "" {
-		return fmt.Errorf("%s: there is no header: the first row names the columns", r.name)
-	}
 	rows := csv.NewReader(bytes.NewReader(data))
 	rows.Comma, rows.Comment, rows.FieldsPerRecord, rows.ReuseRecord = separator(header), '#', -1, true
-	names, err := rows.Read()
-	if err != nil {
-		return fmt.Errorf("%s: header: %w", r.name, err)
+	var names []string
+	for len(names) == 0 { // spreadsheets write rows of empty cells, and empty cells behind the last
+		cells, err := rows.Read()
+		switch {
+		case err == io.EOF:
+			return fmt.Errorf("%s: there is no header: the first row names the columns", r.name)
+		case err != nil:
+			return fmt.Errorf("%s: header: %w", r.name, err)
+		}
+		names = trimmed(slices.Clone(cells))
 	}
-	names = trimmed(slices.Clone(names)) // of which spreadsheets write empty ones behind the last
 	if err := r.checkHeader(names); err != nil {
 		return err
 	}
@@ -137,7 +140,7 @@ func (r *reader) readCSV(data []byte) error {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 		line, _ := rows.FieldPos(0)
-		if !slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) != "" }) {
+		if len(trimmed(cells)) == 0 {
 			continue // an empty row of a spreadsheet
 		}
 		var rec record
