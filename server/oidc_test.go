@@ -210,6 +210,8 @@ func TestLoginRefuses(t *testing.T) {
 	refused(t, err, 404, "not-found")
 	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "acme", IDToken: good, Secret: loginSecret[:client.MinSecret-1]})
 	refused(t, err, 400, "malformed")
+	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "acme", IDToken: good, Secret: make([]byte, client.MaxSecret+1)})
+	refused(t, err, 400, "malformed")
 	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "acme", IDToken: l.idToken(nil), Secret: []byte("another secret, as long")})
 	refused(t, err, 401, client.CodeForeign)
 }
@@ -358,6 +360,25 @@ func TestAccessCountsAtOnce(t *testing.T) {
 		refused(t, standing(bob), 401, client.CodeRevoked)
 		must(t, standing(made.Token))
 	})
+}
+
+// TestAccessMeanwhile: a login that is under way while who may log in is changed gets nothing by what was before.
+func TestAccessMeanwhile(t *testing.T) {
+	l := newLoginLab(t)
+	l.issuer.Before("/keys", func() {
+		l.access.Issuers[0].Grants[0].Grant.Tenant = "dc-two"
+		if err := l.client(l.admin).SetAccess(context.Background(), l.access); err != nil {
+			t.Error(err)
+		}
+	})
+	idToken := l.idToken(nil)
+	_, err := l.login(idToken)
+	refused(t, err, 503, "busy")
+	made, err := l.login(idToken) // it was not traded
+	must(t, err)
+	if made.Record.Grant.Tenant != "dc-two" {
+		t.Errorf("%+v", made.Record.Grant)
+	}
 }
 
 // TestLastAdmin: nobody locks all admins out by accident.

@@ -39,7 +39,7 @@ func (a *app) enrolCommand() *cobra.Command {
   1. assay enrol init              a commented template of an inventory
   2. assay enrol import FILE       its hosts are to come; bad rows go to an error file
   3. assay enrol tokens            one expiring token for each rack
-  4. on each host: assay-agent join URL --token TOKEN, then assay-agent run
+  4. on each host: assay-agent join URL --token-file FILE, then assay-agent run
   5. assay enrol status            how far it is
   6. assay enrol reconcile         what is missing, unexpected, moved or duplicate`,
 		Example: "  assay enrol init\n  assay enrol import inventory.csv\n  assay enrol tokens --dir tokens\n  assay enrol status\n  assay enrol reconcile -o csv > findings.csv",

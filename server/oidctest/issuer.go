@@ -42,6 +42,7 @@ type Issuer struct {
 	codes   map[string]attempt // by authorization code
 	devices map[string]*device // by device code
 	asked   map[string]int     // requests, by path
+	before  map[string]func()  // what happens before the next answer, by path
 }
 
 // attempt is an authorization code that was given out.
@@ -59,7 +60,7 @@ type device struct {
 
 // New starts an issuer. Close ends it.
 func New(now func() time.Time) *Issuer {
-	i := &Issuer{Now: now, codes: map[string]attempt{}, devices: map[string]*device{}, asked: map[string]int{}}
+	i := &Issuer{Now: now, codes: map[string]attempt{}, devices: map[string]*device{}, asked: map[string]int{}, before: map[string]func(){}}
 	i.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", i.discovery)
@@ -74,7 +75,12 @@ func New(now func() time.Time) *Issuer {
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.mu.Lock()
 		i.asked[r.URL.Path]++
+		before := i.before[r.URL.Path]
+		delete(i.before, r.URL.Path)
 		i.mu.Unlock()
+		if before != nil {
+			before()
+		}
 		mux.ServeHTTP(w, r)
 	}))
 	i.tokens = i.URL + "/token"
@@ -134,6 +140,13 @@ func (i *Issuer) Other() crypto.PrivateKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.other
+}
+
+// Before has something happen while whoever asks for a path next waits for the answer.
+func (i *Issuer) Before(path string, do func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.before[path] = do
 }
 
 // Asked returns how often a path was asked for.
