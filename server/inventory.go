@@ -19,9 +19,11 @@ import (
 
 // Limits on an inventory.
 const (
-	MaxImport    = 2 << 20 // bytes of one request that imports hosts
+	MaxImport    = 1 << 20 // bytes of one request that imports hosts: what the loader of documents reads
 	MaxPerImport = 256     // hosts of it
 	MaxInventory = 50_000  // hosts of one tenant
+	MaxFindings  = 2048    // of one answer
+	maxHostsPage = 16384   // of one answer: 4 for each host and 1 for each device of it, of 256 bytes at most
 )
 
 // Lives of tokens for racks.

@@ -135,6 +135,55 @@ func TestImport(t *testing.T) {
 	})
 }
 
+// TestInventoryPages: a large inventory comes in few pages, each within what a client reads, and every host and finding once.
+func TestInventoryPages(t *testing.T) {
+	l := newLab(t, "")
+	var hosts []ledger.Host
+	for i := range server.MaxFindings + 52 {
+		h := ledger.Host{Asset: fmt.Sprintf("%s%04d", strings.Repeat("a", ledger.MaxAsset-4), i), Site: strings.Repeat("s", ledger.MaxAsset), Rack: strings.Repeat("r", ledger.MaxAsset), Name: strings.Repeat("n", ledger.MaxHostName), Revision: 1}
+		count := 1
+		if i < 300 {
+			count = ledger.MaxDevices
+		}
+		for d := range count {
+			value := make([]byte, ledger.MaxDeviceKey)
+			value[0], value[1], value[2] = byte(i>>8), byte(i), byte(d)
+			h.Devices = append(h.Devices, ledger.Device{Kind: attest.IdentityAMDChip, Value: value})
+		}
+		hosts = append(hosts, h)
+	}
+	for batch := range slices.Chunk(hosts, 50) {
+		l.imports(batch...)
+	}
+	var assets, found []string
+	pages := 0
+	for after, more := "", true; more; pages++ {
+		list, err := l.client(l.admin).Inventory(t.Context(), after)
+		must(t, err)
+		for _, h := range list.Hosts {
+			assets = append(assets, h.Host.Asset)
+		}
+		after, more = list.After, list.After != ""
+	}
+	for after, more := 0, true; more; pages++ {
+		r, err := l.client(l.admin).Reconciliation(t.Context(), after)
+		must(t, err)
+		for _, f := range r.Findings {
+			found = append(found, f.Asset)
+		}
+		after, more = r.After, r.After != 0
+	}
+	var want []string
+	for _, h := range hosts {
+		want = append(want, h.Asset)
+	}
+	same(t, "hosts", assets, want)
+	same(t, "findings", found, want)
+	if pages != 4 {
+		t.Errorf("%d pages, want two of hosts and two of findings", pages)
+	}
+}
+
 // TestRackTokens: a token of a rack lets in as many nodes as hosts are to come, and only a hash of it is kept.
 func TestRackTokens(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
