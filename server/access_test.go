@@ -77,7 +77,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"GET /v1/entries": "auditor admin", "GET /v1/blobs/{digest}": "auditor admin",
 		"GET /v1/heads/{stream}": "node operator auditor admin", "GET /v1/results/{evidence}": "node operator auditor admin", "GET /v1/results/{evidence}/ear": "node operator auditor admin",
 		"POST /v1/inventory": "operator admin", "GET /v1/inventory": "operator admin", "GET /v1/reconciliation": "operator admin",
-		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator admin", "GET /v1/place": "node",
+		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator admin", "DELETE /v1/rack-tokens/{token}": "operator admin", "GET /v1/place": "node",
 		"GET /v1/certificates": "admin", "POST /v1/certificates": "admin", "POST /v1/certificates/simulate": "admin", "GET /v1/certificates/{id}": "admin",
 		"POST /v1/certificates/{id}/acts": "admin", "POST /v1/devices/{id}/acts": "admin", "POST /v1/claims": "admin", "GET /v1/claims/{claim}/keeps": "admin",
 		"POST /v1/revocations": "admin", "GET /v1/issuers": "admin", "POST /v1/issuers": "admin", "GET /v1/providers": "admin", "GET /v1/providers/{id}": "admin",

@@ -247,6 +247,34 @@ func TestRackTokens(t *testing.T) {
 	})
 }
 
+// TestRevokeRackToken: a token that got into wrong hands lets nobody in any more. Another tenant's is nobody's to end.
+func TestRevokeRackToken(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url)
+		l.imports(l.listed("A", l.chip("a")), l.listed("B", l.chip("b")))
+		token := l.rackToken()
+		in, err := l.joinBy(token.Token, machine(l.amd, "a"))
+		must(t, err)
+		other := l.token(client.Grant{Role: client.RoleOperator, Tenant: "dc-b"})
+		refused(t, l.client(other.Token).RevokeRackToken(t.Context(), token.ID), 404, "not-found")
+		refused(t, l.client(l.admin).RevokeRackToken(t.Context(), other.Record.ID), 404, "not-found") // no rack's
+		must(t, l.client(l.admin).RevokeRackToken(t.Context(), token.ID))
+		must(t, l.client(l.admin).RevokeRackToken(t.Context(), token.ID)) // again changes nothing
+		_, err = l.joinBy(token.Token, machine(l.amd, "b"))
+		if p := refused(t, err, 403, "token"); !strings.Contains(p.Detail, "revoked") {
+			t.Errorf("%q", p.Detail)
+		}
+		list, err := l.client(l.admin).RackTokens(t.Context(), "")
+		must(t, err)
+		if len(list.Tokens) != 0 {
+			t.Errorf("it is listed: %+v", list)
+		}
+		in.prove() // who came in before stays
+		_, err = l.client(other.Token).Whoami(t.Context())
+		must(t, err)
+	})
+}
+
 // TestEnrolChips: hosts without a TPM are known by the chip of their first evidence; a stranger, a machine in another rack
 // and a copy are told so, and the holder keeps its standing.
 func TestEnrolChips(t *testing.T) {

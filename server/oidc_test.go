@@ -362,6 +362,21 @@ func TestAccessCountsAtOnce(t *testing.T) {
 	})
 }
 
+// TestIssuerWithoutKeys: an issuer whose keys cannot be had is at fault, and not the ID token, which is good later.
+func TestIssuerWithoutKeys(t *testing.T) {
+	l := newLoginLab(t)
+	l.issuer.Break("/keys")
+	idToken := l.idToken(nil)
+	_, err := l.login(idToken)
+	refused(t, err, http.StatusServiceUnavailable, "issuer")
+	l.issuer.Break("")
+	_, err = l.login(idToken)
+	refused(t, err, http.StatusServiceUnavailable, "issuer") // the answer stands for a moment
+	l.clock.advance(server.IssuerPause)
+	_, err = l.login(idToken)
+	must(t, err)
+}
+
 // TestAccessMeanwhile: a login that is under way while who may log in is changed gets nothing by what was before.
 func TestAccessMeanwhile(t *testing.T) {
 	l := newLoginLab(t)

@@ -298,6 +298,7 @@ func (a *app) enrolTokensCommand() *cobra.Command {
 	var racks []string
 	var dir, output string
 	var life time.Duration
+	var revoke bool
 	cmd := &cobra.Command{
 		Use:   "tokens",
 		Short: "Make a token for each rack that waits for hosts",
@@ -306,14 +307,25 @@ func (a *app) enrolTokensCommand() *cobra.Command {
 A token lets as many nodes in as its rack has hosts that are still to come, and ends
 with the last of them or when it expires. The server keeps a hash of it and cannot
 show it again. Tokens go to stdout, or with --dir into one file each, for its owner
-alone to read.`,
-		Example: "  assay enrol tokens --dir tokens\n  assay enrol tokens --rack fra1/B07 --life 24h",
+alone to read. Those that were made before stay good: --revoke ends them.`,
+		Example: "  assay enrol tokens --dir tokens\n  assay enrol tokens --rack fra1/B07 --life 24h\n  assay enrol tokens --rack fra1/B07 --revoke",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.enrolTokens(c.Context(), racks, dir, output, life)
+			places, err := parseRacks(racks)
+			if err != nil {
+				return err
+			}
+			if revoke {
+				if dir != "" || life != 0 {
+					return errors.New("--revoke makes no tokens: --dir and --life do not go with it")
+				}
+				return a.revokeRackTokens(c.Context(), places)
+			}
+			return a.enrolTokens(c.Context(), places, dir, output, life)
 		},
 	}
 	cmd.Flags().StringSliceVar(&racks, "rack", nil, "`SITE/RACK`, several times (default: every rack that waits)")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "end the tokens of these racks, and make none; nodes that they let in stay")
 	cmd.Flags().StringVar(&dir, "dir", "", "folder for one file for each rack, SITE_RACK.token")
 	cmd.Flags().DurationVar(&life, "life", 0, "how long the tokens are good (default: 168h, at most 720h)")
 	cmd.Flags().StringVarP(&output, "output", "o", "csv", "csv or json, without --dir")
@@ -327,26 +339,71 @@ func comparePlaces(a, b rackPlace) int {
 	return cmp.Or(strings.Compare(a.site, b.site), strings.Compare(a.rack, b.rack))
 }
 
-func (a *app) enrolTokens(ctx context.Context, names []string, dir, output string, life time.Duration) error {
+func parseRacks(names []string) (racks []rackPlace, err error) {
+	for _, name := range names {
+		site, rack, ok := strings.Cut(name, "/")
+		if !ok || site == "" || rack == "" {
+			return nil, fmt.Errorf("rack %q: want SITE/RACK", name)
+		}
+		racks = append(racks, rackPlace{site, rack})
+	}
+	return racks, nil
+}
+
+// revokeRackTokens ends the tokens of racks, of all where none is named.
+func (a *app) revokeRackTokens(ctx context.Context, racks []rackPlace) error {
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	tokens, err := rackTokens(ctx, c)
+	if err != nil {
+		return err
+	}
+	ended := 0
+	for _, t := range tokens {
+		if len(racks) > 0 && !slices.Contains(racks, rackPlace{t.Site, t.Rack}) {
+			continue
+		}
+		if err := c.RevokeRackToken(ctx, t.ID); err != nil {
+			return fmt.Errorf("token %s of rack %s/%s: %w", t.ID, t.Site, t.Rack, err)
+		}
+		ended++
+		a.say("site %s, rack %s: token %s is revoked; it let %d of %d nodes in", t.Site, t.Rack, t.ID, t.Used, t.Uses)
+	}
+	if ended == 0 {
+		a.say("no token of these racks is good")
+	}
+	return nil
+}
+
+// rackTokens reads the tokens of racks that are good.
+func rackTokens(ctx context.Context, c *client.Client) ([]client.RackToken, error) {
+	all := []client.RackToken{}
+	for after := ""; ; {
+		page, err := c.RackTokens(ctx, after)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Tokens...)
+		if after = page.After; after == "" {
+			return all, nil
+		}
+	}
+}
+
+func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output string, life time.Duration) error {
 	switch {
 	case output != "csv" && output != "json":
 		return fmt.Errorf("output %q: want csv or json", output)
 	case life < 0 || life%time.Second != 0:
 		return fmt.Errorf("life %s: want whole seconds", life)
 	}
-	var racks []rackPlace
-	for _, name := range names {
-		site, rack, ok := strings.Cut(name, "/")
-		if !ok || site == "" || rack == "" {
-			return fmt.Errorf("rack %q: want SITE/RACK", name)
-		}
-		racks = append(racks, rackPlace{site, rack})
-	}
 	c, err := a.session()
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 {
+	if len(racks) == 0 {
 		hosts, err := allHosts(ctx, c)
 		if err != nil {
 			return err
@@ -458,19 +515,12 @@ func (a *app) enrolStatus(ctx context.Context, output string) error {
 	if err != nil {
 		return err
 	}
-	s := fleetStatus{Racks: []rackStatus{}, Tokens: []client.RackToken{}}
+	s := fleetStatus{Racks: []rackStatus{}}
 	if s.Hosts, err = allHosts(ctx, c); err != nil {
 		return err
 	}
-	for after := ""; ; {
-		page, err := c.RackTokens(ctx, after)
-		if err != nil {
-			return err
-		}
-		s.Tokens = append(s.Tokens, page.Tokens...)
-		if after = page.After; after == "" {
-			break
-		}
+	if s.Tokens, err = rackTokens(ctx, c); err != nil {
+		return err
 	}
 	s.count()
 	switch output {

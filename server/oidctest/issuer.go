@@ -43,6 +43,7 @@ type Issuer struct {
 	devices map[string]*device // by device code
 	asked   map[string]int     // requests, by path
 	before  map[string]func()  // what happens before the next answer, by path
+	broken  string             // path at which there is no answer; empty: none
 }
 
 // attempt is an authorization code that was given out.
@@ -77,7 +78,12 @@ func New(now func() time.Time) *Issuer {
 		i.asked[r.URL.Path]++
 		before := i.before[r.URL.Path]
 		delete(i.before, r.URL.Path)
+		broken := i.broken == r.URL.Path
 		i.mu.Unlock()
+		if broken {
+			http.Error(w, "out of order", http.StatusServiceUnavailable)
+			return
+		}
 		if before != nil {
 			before()
 		}
@@ -140,6 +146,13 @@ func (i *Issuer) Other() crypto.PrivateKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.other
+}
+
+// Break has the issuer fail at a path; empty ends that.
+func (i *Issuer) Break(path string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.broken = path
 }
 
 // Before has something happen while whoever asks for a path next waits for the answer.
