@@ -414,7 +414,12 @@ func TestTokens(t *testing.T) {
 	_, err = auditor.Whoami(t.Context())
 	must(t, err)
 	must(t, admin.RevokeToken(t.Context(), made.Record.ID))
+	ended := find().Ended
+	l.clock.advance(time.Minute)
 	must(t, admin.RevokeToken(t.Context(), made.Record.ID)) // again changes nothing
+	if again := find().Ended; again != ended {
+		t.Errorf("ended at %s, and again at %s", ended, again)
+	}
 	_, err = auditor.Whoami(t.Context())
 	refused(t, err, 401, client.CodeRevoked)
 	refused(t, admin.RevokeToken(t.Context(), "00"), 404, "not-found")
@@ -465,6 +470,18 @@ func TestTooManyTokens(t *testing.T) {
 		return err
 	}
 	refused(t, more(grant), 429, "too-many")
+	listed := map[string]bool{}
+	for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+		page, err := l.client(l.admin).Tokens(t.Context(), after)
+		must(t, err)
+		for _, token := range page.Tokens {
+			listed[token.ID] = true
+		}
+		after = page.After
+	}
+	if len(listed) != server.MaxTokens+1 { // and the admin's
+		t.Errorf("%d tokens are listed", len(listed))
+	}
 	must(t, more(client.Grant{Role: client.RoleRenter, Tenant: "other-bank"}))
 	l.clock.advance(time.Hour)
 	must(t, more(grant)) // those expired

@@ -179,6 +179,7 @@ func TestLoginRefuses(t *testing.T) {
 		{"no subject", l.idToken(map[string]any{"sub": nil}), 401, "credential", "no subject"},
 		{"no name", l.idToken(map[string]any{"email": nil}), 403, "no-role", "names nobody"},
 		{"a name with a line break", l.idToken(map[string]any{"email": "a\nb"}), 403, "no-role", "names nobody"},
+		{"a name of too many bytes", l.idToken(map[string]any{"email": strings.Repeat("a", client.MaxClaim+1)}), 403, "no-role", "names nobody"},
 		{"an address that is not verified", l.idToken(map[string]any{"email_verified": false}), 403, "no-role", "is not verified"},
 		{"an address of which nothing is said", l.idToken(map[string]any{"email_verified": nil}), 403, "no-role", "is not verified"},
 		{"no group", l.idToken(map[string]any{"groups": nil}), 403, "no-role", "no grant"},
@@ -214,6 +215,20 @@ func TestLoginRefuses(t *testing.T) {
 	refused(t, err, 400, "malformed")
 	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "acme", IDToken: l.idToken(nil), Secret: []byte("another secret, as long")})
 	refused(t, err, 401, client.CodeForeign)
+}
+
+// TestLoginNames: people are called by the claim that the admin named, by sub where none is; only addresses have to be
+// verified.
+func TestLoginNames(t *testing.T) {
+	l := newLoginLab(t)
+	for claim, want := range map[string]string{"": "user:acme/0815", "preferred_username": "user:acme/alice"} {
+		l.access.Issuers[0].User = claim
+		l.set()
+		made, err := l.login(l.idToken(map[string]any{"preferred_username": "alice", "email_verified": nil, "jti": claim}))
+		if err != nil || made.Record.Principal != want {
+			t.Errorf("%q: %q, %v, want %q", claim, made.Record.Principal, err, want)
+		}
+	}
 }
 
 // TestLoginOfDevices: most issuers put no nonce into what the device flow gives; an admin says of which that is taken.
