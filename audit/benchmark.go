@@ -72,6 +72,10 @@ func (r *replay) learnBenchmark(index int64, e ledger.Entry, body []byte) error 
 			return wrong("a second result, entry %d has one", b.index)
 		}
 		b.result, b.index = e.Body, index
+		if r.foldsVetting() {
+			c := b.challenge
+			r.measured[c.Node] = append(r.measured[c.Node], measure{moment{index, e.Time}, capacity.Measure{Round: c.Round, Nodes: c.Nodes, Node: c.Node, Starts: c.Starts, Result: *rec.Result}})
+		}
 	}
 	return nil
 }

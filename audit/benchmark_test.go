@@ -50,6 +50,29 @@ type benchmarked struct {
 	drew      canon.Digest // body of the draw
 }
 
+// benchmark returns a benchmark of a node that starts in 5 s, measured in 6 s.
+func (s *service) benchmark(node string) *benchmarked {
+	starts := int64(s.now)*1000 + 5000
+	b := &benchmarked{log: s.log}
+	b.challenge = capacity.Challenge{Round: canon.Sum([]byte("round")), Nodes: 1, Node: node, Seed: canon.Sum([]byte("seed")),
+		Shape: capacity.Shape{Cols: 16, Rows: capacity.BlockRows, Slots: 4, Steps: 32}, Starts: starts, Expires: starts + 120_000}
+	roots := oneBlock(b.challenge)
+	_, challenge, err := capacity.Record{Type: capacity.RecordType, Challenge: &b.challenge}.Bytes()
+	s.must(err)
+	b.draw = capacity.Draw{Challenge: challenge, Roots: s.putBytes(roots), Received: starts + 6000, Seed: canon.Sum([]byte("draw")), Expires: starts + 60_000}
+	trace, err := capacity.NewTrace(capacity.NewChain(b.challenge), roots)
+	s.must(err)
+	opening, err := trace.Open(b.draw, 1, func(int, int) []canon.Digest { return nil })
+	s.must(err)
+	data := s.bytes(opening)
+	s.putBytes(data)
+	b.result = capacity.Judge(capacity.Given{Challenge: b.challenge, Draw: &b.draw, Roots: roots, Opening: data})
+	if b.result.Outcome != capacity.Measured {
+		s.t.Fatalf("%+v", b.result)
+	}
+	return b
+}
+
 func (b *benchmarked) append(r capacity.Record, refs ...canon.Digest) canon.Digest {
 	r.Type = capacity.RecordType
 	body := b.log.put(r)
@@ -108,25 +131,7 @@ func TestBenchmarks(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newService(t, "one")
-			starts := int64(s.now)*1000 + 5000
-			b := &benchmarked{log: s.log}
-			b.challenge = capacity.Challenge{Round: canon.Sum([]byte("round")), Nodes: 1, Node: "good", Seed: canon.Sum([]byte("seed")),
-				Shape: capacity.Shape{Cols: 16, Rows: capacity.BlockRows, Slots: 4, Steps: 32}, Starts: starts, Expires: starts + 120_000}
-			roots := oneBlock(b.challenge)
-			_, challenge, err := capacity.Record{Type: capacity.RecordType, Challenge: &b.challenge}.Bytes()
-			s.must(err)
-			b.draw = capacity.Draw{Challenge: challenge, Roots: s.putBytes(roots), Received: starts + 6000, Seed: canon.Sum([]byte("draw")), Expires: starts + 60_000}
-			trace, err := capacity.NewTrace(capacity.NewChain(b.challenge), roots)
-			s.must(err)
-			opening, err := trace.Open(b.draw, 1, func(int, int) []canon.Digest { return nil })
-			s.must(err)
-			data := s.bytes(opening)
-			s.putBytes(data)
-			b.result = capacity.Judge(capacity.Given{Challenge: b.challenge, Draw: &b.draw, Roots: roots, Opening: data})
-			if b.result.Outcome != capacity.Measured {
-				t.Fatalf("%+v", b.result)
-			}
-			tc.do(b)
+			tc.do(s.benchmark("good"))
 			s.publish()
 			r, err := audit.Replay(t.Context(), s.log, s.trust(), audit.Options{})
 			s.must(err)

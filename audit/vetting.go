@@ -9,6 +9,7 @@ import (
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/capacity"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
@@ -21,6 +22,13 @@ type vetted struct {
 	reading   moment           // entry that is folded
 	names     map[string]int32 // of nodes
 	appraised [][]judged       // by node, in log order: the last one that everybody must have seen, and what came since
+	measured  map[string][]measure
+}
+
+// measure is the result of a benchmark as the log has it.
+type measure struct {
+	moment
+	capacity.Measure
 }
 
 // judged is an appraisal as the log has it.
@@ -37,8 +45,8 @@ func (k operatorKeys) SignerOf(e ledger.Envelope, use string, at canon.Time) (le
 }
 
 func (r *replay) openBook() {
-	r.book = vetting.NewBook(operatorKeys{r}, r.checkHardware)
-	r.names = map[string]int32{}
+	r.book = vetting.NewBook(operatorKeys{r}, vetting.Known{Appraised: r.checkHardware, Measured: r.checkMeasured})
+	r.names, r.measured = map[string]int32{}, map[string][]measure{}
 }
 
 // node returns the number of a node.
@@ -116,6 +124,32 @@ func (r *replay) checkHardware(h vetting.Hardware, host string, q vetting.Parame
 		return fmt.Errorf("differs: hardware of host %s logged as %s, recomputed %s", host, was, is)
 	}
 	return nil
+}
+
+// checkMeasured holds what an observation says of a host's benchmarks against those in the log. Of the results of the last
+// moments it may have known some and not others.
+func (r *replay) checkMeasured(o vetting.Observed, host string, at canon.Time) error {
+	all := r.measured[host]
+	results := make([]capacity.Measure, len(all))
+	known := 0
+	for i, m := range all {
+		results[i] = m.Measure
+		if m.seen(r.reading.index, r.reading.time) {
+			known = i + 1
+		}
+	}
+	var credited capacity.Measure
+	for ; known <= len(all); known++ {
+		var ok bool
+		if credited, ok = capacity.Credit(results[:known], host, at); !ok {
+			credited = capacity.Measure{}
+		}
+		if o.Measured == credited.Result.Score && o.MeasuredAt == canon.Time(credited.Starts/1000) {
+			return nil
+		}
+	}
+	return fmt.Errorf("differs: host %s logged as measured with score %d at %s, recomputed %d at %s", host, o.Measured, o.MeasuredAt,
+		credited.Result.Score, canon.Time(credited.Starts/1000))
 }
 
 // told returns what a verdict was told of the party.

@@ -118,6 +118,41 @@ func TestHardwareOfAnObservation(t *testing.T) {
 	}
 }
 
+// TestMeasuredOfAnObservation: what an observation credits a host with is what the benchmarks of the log come to.
+func TestMeasuredOfAnObservation(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(o *vetting.Observed, now *canon.Time)
+		want   string
+	}{
+		{name: "as it should be", change: func(*vetting.Observed, *canon.Time) {}},
+		{name: "a better score", change: func(o *vetting.Observed, _ *canon.Time) { o.Measured++ }, want: "differs: host good logged as measured with score"},
+		{name: "a later start", change: func(o *vetting.Observed, _ *canon.Time) { o.MeasuredAt++ }, want: "differs: host good logged as measured with score"},
+		{name: "nothing", change: func(o *vetting.Observed, _ *canon.Time) { *o = vetting.Observed{} }, want: "differs: host good logged as measured with score 0"},
+		{name: "nothing, and the result is of this moment", change: func(o *vetting.Observed, now *canon.Time) { *o, *now = vetting.Observed{}, *now-120 }},
+		{name: "what has lapsed", change: func(_ *vetting.Observed, now *canon.Time) { *now += vetting.MeasuredTerm }, want: "recomputed 0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newService(t, "one")
+			b := s.benchmark("good")
+			b.challenged()
+			b.drawn()
+			b.ended()
+			s.now += 120
+			o := vetting.Observed{Measured: b.result.Score, MeasuredAt: canon.Time(b.challenge.Starts / 1000)}
+			tc.change(&o, &s.now)
+			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Act{Type: vetting.ActType, Certificate: "c-1", Act: vetting.ActDraft, By: "user:olga",
+				Place: vetting.Place{Provider: "p1", Host: "good"}, Tier: claim.TierIdentified}))
+			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: s.now, Observed: o}))
+			s.publish()
+			r := replay(t, s.export(), s.trust(), audit.Options{})
+			if tc.want == "" && len(r.Faults) > 0 || tc.want != "" && !contains(r, tc.want) {
+				t.Errorf("%s\nwant %q", r.Text(), tc.want)
+			}
+		})
+	}
+}
+
 // TestSightings: a device is seen on a host by evidence of that host which shows it.
 func TestSightings(t *testing.T) {
 	for _, tc := range []struct {

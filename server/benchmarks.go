@@ -323,7 +323,7 @@ func (s *Server) openBenchmark(ctx context.Context, node string, opening []byte)
 
 // openedBefore returns the newest result of a node, if it is on this opening.
 func (s *Server) openedBefore(ctx context.Context, node string, opening canon.Digest, none *problem) (capacity.Result, error) {
-	all, err := s.measures(ctx, []string{node}, 1)
+	all, err := s.measures(ctx, s.store.db.Reader(), []string{node}, 1)
 	if err != nil {
 		return capacity.Result{}, err
 	}
@@ -368,7 +368,14 @@ func (s *Server) endBenchmark(ctx context.Context, node string, row benchmarkRow
 		if !r.Opening.IsZero() {
 			tx.PutPart(digest, opening)
 		}
-		return endBenchmarkRow(ctx, tx.SQL, r, digest)
+		if err := endBenchmarkRow(ctx, tx.SQL, r, digest); err != nil {
+			return err
+		}
+		c, certified, err := s.certificateOf(ctx, tx.SQL, "", node)
+		if err != nil || !certified {
+			return err
+		}
+		return addWork(ctx, tx.SQL, workAssess, c.ID, "", s.time())
 	})
 	if err == nil {
 		s.log.Info("benchmark", "node", node, "outcome", r.Outcome, "reason", r.Reason, "elapsed_ms", r.Elapsed, "score", r.Score)
@@ -490,10 +497,10 @@ func (s *Server) repeatDue(ctx context.Context) error {
 }
 
 // measures returns what benchmarks of nodes came to, the newest first.
-func (s *Server) measures(ctx context.Context, nodes []string, limit int) ([]capacity.Measure, error) {
+func (s *Server) measures(ctx context.Context, q querier, nodes []string, limit int) ([]capacity.Measure, error) {
 	all := []capacity.Measure{}
 	for _, node := range nodes {
-		rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT result FROM benchmark WHERE node = $1 AND result IS NOT NULL ORDER BY starts DESC LIMIT $2`, node, limit)
+		rows, err := q.QueryContext(ctx, `SELECT result FROM benchmark WHERE node = $1 AND result IS NOT NULL ORDER BY starts DESC LIMIT $2`, node, limit)
 		if err != nil {
 			return nil, fmt.Errorf("list benchmarks: %w", err)
 		}
@@ -536,7 +543,7 @@ func (s *Server) measured(ctx context.Context, nodes []string) (client.Measured,
 	if len(nodes) == 0 || len(nodes) > capacity.MaxNodes {
 		return client.Measured{}, refuse(codeMalformed, "%d nodes, want 1 to %d", len(nodes), capacity.MaxNodes)
 	}
-	all, err := s.measures(ctx, nodes, max(maxMeasures/len(nodes), 2*capacity.RoundsToShow))
+	all, err := s.measures(ctx, s.store.db.Reader(), nodes, max(maxMeasures/len(nodes), 2*capacity.RoundsToShow))
 	if err != nil {
 		return client.Measured{}, err
 	}

@@ -138,10 +138,13 @@ func TestCluster(t *testing.T) {
 		ch.wait(t)
 	}
 	t.Cleanup(func() {
-		for _, ch := range c.children {
+		for n, ch := range c.children {
 			if ch.cmd.ProcessState == nil {
 				ch.cmd.Process.Kill()
 				ch.cmd.Wait()
+			}
+			if t.Failed() {
+				t.Logf("child %d said:\n%s", n, &ch.said)
 			}
 		}
 	})
@@ -182,7 +185,13 @@ func TestCluster(t *testing.T) {
 		c.holder("publish", -1)
 		waitForLog(t, c.child(0).url, next)
 
-		replace("clock", 20*time.Minute)
+		// A log is closed once all evidence has its verdict, and what a clock far ahead takes has it when that time comes:
+		// such a clock is the last thing that goes wrong here.
+		skew := 25 * time.Second
+		if round == rounds-1 {
+			skew = 20 * time.Minute
+		}
+		replace("clock", skew)
 		replace("publish", 0)
 	}
 	stop()

@@ -79,6 +79,7 @@ func (r secretRow) insert(ctx context.Context, tx *Tx, of owner, created, expire
 
 // querier is a transaction or the readers' pool.
 type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 

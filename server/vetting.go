@@ -12,6 +12,7 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/capacity"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/verifier"
 )
@@ -266,6 +267,13 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	a, body, err := v.s.lastAppraisal(ctx, v.sql, c.Place.Host)
 	if err == nil && !body.IsZero() {
 		o.Hardware = vetting.Axis(a.Claims, a.AsOf, body, q)
+	}
+	if err != nil {
+		return o, err
+	}
+	all, err := v.s.measures(ctx, v.sql, []string{c.Place.Host}, maxMeasures)
+	if credit, ok := capacity.Credit(all, c.Place.Host, v.now); ok {
+		o.Measured, o.MeasuredAt = credit.Result.Score, canon.Time(credit.Starts/1000)
 	}
 	return o, err
 }

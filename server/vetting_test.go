@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/market/capacity"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/server"
@@ -237,6 +239,55 @@ func TestCertificatesOutliveALog(t *testing.T) {
 		if _, err := l.client(l.admin).Badge(t.Context(), "p1", "json"); err != nil {
 			t.Error(err)
 		}
+		l.audited()
+		rebuiltAlike(t, url, "machine", "observed")
+	})
+}
+
+// TestMeasuredHost: what benchmarks credit a host with without a TEE carries the tier identified, for as long as a measure
+// counts, and never the hardware of an attested one.
+func TestMeasuredHost(t *testing.T) {
+	t.Setenv(envDriver, "cpu")
+	if vetting.MeasuredTerm != capacity.Validity {
+		t.Errorf("a measure counts for %d s in one room, for %d s in another", vetting.MeasuredTerm, capacity.Validity)
+	}
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL)
+		n := l.join("one")
+		measure := func() {
+			l.plan(n)
+			r := n.compute()
+			l.clock.advance(10 * time.Second)
+			r.answer()
+			l.advance()
+		}
+		l.registerIssuer("lei.example", "party.identity", "party.legal-entity", "party.jurisdiction")
+		l.vouch("p1", 300*day)
+		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
+		var c vetting.Certificate
+		must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
+		l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
+		err := l.client(l.admin).ActOnCertificate(t.Context(), c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}, &c)
+		if err == nil || !strings.Contains(err.Error(), "hardware") {
+			t.Errorf("passed without a benchmark: %v", err)
+		}
+		measure()
+		c = l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+		want(t, c, vetting.Certified, claim.TierIdentified)
+		said := c.Party()
+		if m := said.Claims.Find("party.measured", claim.SubjectParty); m == nil || m.Status != claim.Affirmed || m.Value != fmt.Sprint(c.Standing.Measured) || c.Standing.Axes.Hardware != vetting.HardwareMeasured {
+			t.Errorf("it says %+v with %+v", m, c.Standing.Axes)
+		}
+		l.rest(29 * day)
+		l.advance()
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierIdentified)
+		l.rest(day)
+		l.advance()
+		if c = l.certificate(c.ID); c.Tier != claim.TierAnonymous || c.Standing.Measured != 0 {
+			t.Errorf("after thirty days: %s in tier %q, measured %d", c.Status, c.Tier, c.Standing.Measured)
+		}
+		measure()
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierIdentified)
 		l.audited()
 		rebuiltAlike(t, url, "machine", "observed")
 	})

@@ -63,14 +63,14 @@ func (d *demo) bareMetal(ctx context.Context) (err error) {
 
 	tpm := device.OpenTPM(m.TPM())
 	// Without the interface of a TPM the agent does not ask for the activation of its key.
-	a, _, err := d.enter(ctx, s, time.Now, "shy", struct{ agent.Device }{tpm})
+	a, _, err := d.enter(ctx, s, s.NewAdminToken(), time.Now, "shy", nil, struct{ agent.Device }{tpm})
 	if err != nil {
 		return err
 	}
 	if _, err := d.round(ctx, a, "shy", "no verifier has activated its TPM's key", client.Undecided); err != nil {
 		return err
 	}
-	a, member, err := d.enter(ctx, s, time.Now, "bare metal", tpm)
+	a, member, err := d.enter(ctx, s, s.NewAdminToken(), time.Now, "bare metal", nil, tpm)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ var chapters = []chapter{
 	{"A machine with a TPM and no more", (*demo).bareMetal},
 	{"A machine with eight GPUs and four switches", (*demo).confidentialGPUs},
 	{"Witnesses hold a log to its word", (*demo).witnessing},
+	{"Three providers of different tiers, and what each policy accepts", (*demo).tiers},
 	{"The auditor recomputes everything", (*demo).audit},
 }
 

@@ -243,7 +243,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 
 // join is a provider's first round: a one-time token, a node credential, a challenge, evidence, a verdict.
 func (d *demo) join(ctx context.Context, s *server.Server, v vendors, p provider) error {
-	a, member, err := d.enter(ctx, s, d.now, p.name, p.machine(v))
+	a, member, err := d.enter(ctx, s, s.NewAdminToken(), d.now, p.name, nil, p.machine(v))
 	if err != nil {
 		return err
 	}
@@ -263,9 +263,9 @@ func (d *demo) join(ctx context.Context, s *server.Server, v vendors, p provider
 	return d.keep(ctx, s, member, p, a.Status().Evidence)
 }
 
-// enter lets a machine join and starts its agent.
-func (d *demo) enter(ctx context.Context, s *server.Server, now func() time.Time, name string, devices ...agent.Device) (*agent.Agent, *client.Client, error) {
-	admin, err := client.New(client.Config{URL: s.Origin(), Credential: s.NewAdminToken()})
+// enter lets a machine join, by whoever's token lets machines join, and starts its agent.
+func (d *demo) enter(ctx context.Context, s *server.Server, operator string, now func() time.Time, name string, gpus agent.GPUs, devices ...agent.Device) (*agent.Agent, *client.Client, error) {
+	admin, err := client.New(client.Config{URL: s.Origin(), Credential: operator})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -294,7 +294,7 @@ func (d *demo) enter(ctx context.Context, s *server.Server, now func() time.Time
 		return nil, nil, err
 	}
 	a, err := agent.New(agent.Config{
-		Node: node, Store: store, Server: member, Devices: devices,
+		Node: node, Store: store, Server: member, Devices: devices, GPUs: gpus,
 		Executable: canon.Sum(agentExecutable), BootID: func() (string, error) { return "boot of " + name, nil },
 		Random: rand.Reader, Now: now, After: time.After, Logger: slog.New(slog.DiscardHandler),
 	})

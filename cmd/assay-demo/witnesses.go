@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -24,12 +25,12 @@ type witness struct {
 }
 
 // watch starts a witness of a log.
-func (d *demo) watch(ctx context.Context, name, vkey string) (w witness, err error) {
+func (d *demo) watch(ctx context.Context, now func() time.Time, name, vkey string) (w witness, err error) {
 	data := filepath.Join(d.dir, "witness-"+name)
 	if w.vkey, err = server.InitWitness(data, "witness.example/"+name, []string{vkey}, server.Deps{Random: rand.Reader}); err != nil {
 		return w, err
 	}
-	s, err := server.NewWitness(ctx, data, "127.0.0.1:0", server.Deps{Now: d.now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
+	s, err := server.NewWitness(ctx, data, "127.0.0.1:0", server.Deps{Now: now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return w, err
 	}
@@ -49,6 +50,31 @@ func (d *demo) watch(ctx context.Context, name, vkey string) (w witness, err err
 	return w, nil
 }
 
+// firstStart starts a verifier for the first time, which makes the log's key, that witnesses must know, and the token of its
+// operator.
+func firstStart(ctx context.Context, settings server.Settings, now func() time.Time) (vkey, token string, err error) {
+	s, err := server.New(ctx, settings, server.Deps{Now: now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return "", "", err
+	}
+	keys := s.Keyset()
+	return keys.LogVKeys(keys.Made)[0], s.NewAdminToken(), s.Close()
+}
+
+// gather starts witnesses of a log, and returns them with the policy by which so many of them must cosign.
+func (d *demo) gather(ctx context.Context, now func() time.Time, vkey string, quorum int, names ...string) (all []witness, text string, err error) {
+	text = "log " + vkey + "\n"
+	for _, name := range names {
+		w, err := d.watch(ctx, now, name, vkey)
+		if err != nil {
+			return all, "", err
+		}
+		all = append(all, w)
+		text += fmt.Sprintf("witness %s %s %s\n", name, w.vkey, w.url)
+	}
+	return all, text + fmt.Sprintf("group watchers %d %s\nquorum watchers\n", quorum, strings.Join(names, " ")), nil
+}
+
 // witnessing shows that an operator cannot take back what he published: a log that was begun anew with the same key finds no
 // quorum among the witnesses of the old one.
 func (d *demo) witnessing(ctx context.Context) (err error) {
@@ -56,28 +82,17 @@ func (d *demo) witnessing(ctx context.Context) (err error) {
 	open := func() (*server.Server, error) {
 		return server.New(ctx, settings, server.Deps{Now: d.now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
 	}
-	s, err := open() // the first start makes the log's key, which the witnesses must know
+	vkey, _, err := firstStart(ctx, settings, d.now)
 	if err != nil {
 		return err
 	}
-	keys := s.Keyset()
-	vkey := keys.LogVKeys(keys.Made)[0]
-	if err := s.Close(); err != nil {
+	all, text, err := d.gather(ctx, d.now, vkey, 2, "one", "two", "three")
+	for _, w := range all {
+		defer func() { err = errors.Join(err, w.stop()) }()
+	}
+	if err != nil {
 		return err
 	}
-	text, names := "log "+vkey+"\n", ""
-	var all []witness
-	for _, name := range []string{"one", "two", "three"} {
-		w, err := d.watch(ctx, name, vkey)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, w.stop()) }()
-		all = append(all, w)
-		text += fmt.Sprintf("witness %s %s %s\n", name, w.vkey, w.url)
-		names += " " + name
-	}
-	text += "group two-of-three 2" + names + "\nquorum two-of-three\n"
 	settings.Witnesses = filepath.Join(d.dir, "witnesses.txt")
 	if err := os.WriteFile(settings.Witnesses, []byte(text), 0o644); err != nil {
 		return err
@@ -86,7 +101,8 @@ func (d *demo) witnessing(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s, err = open(); err != nil {
+	s, err := open()
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()

@@ -26,7 +26,15 @@ type Book struct {
 	seen         map[canon.Digest][]Sighting // by the body of the evidence
 	hosts        map[string][]string         // certificates of each, in the order in which they were drafted
 	owed         []owed
-	appraised    func(Hardware, string, Parameters) error
+	known        Known
+}
+
+// Known is what else the log says, and an observation is held against. A function that is nil asks for nothing.
+type Known struct {
+	// Appraised says what is wrong with what an observation calls the last appraisal of a host, by the parameters of its time.
+	Appraised func(h Hardware, host string, q Parameters) error
+	// Measured says what is wrong with what benchmarks are said to credit a host with at a time.
+	Measured func(o Observed, host string, at canon.Time) error
 }
 
 // folded is a certificate, and what is known of its place.
@@ -50,12 +58,11 @@ type owed struct {
 	by int64
 }
 
-// NewBook returns an empty book. operator are the result keys of the log. appraised says what is wrong with what an
-// observation calls the last appraisal of a host, by the parameters of its time; nil: nothing is asked.
-func NewBook(operator ledger.Signers, appraised func(h Hardware, host string, q Parameters) error) *Book {
+// NewBook returns an empty book. operator are the result keys of the log.
+func NewBook(operator ledger.Signers, known Known) *Book {
 	return &Book{
 		Registry: NewRegistry(operator), certificates: map[string]*folded{}, devices: map[string]DeviceState{}, facts: map[string]Facts{},
-		hosts: map[string][]string{}, seen: map[canon.Digest][]Sighting{}, appraised: appraised,
+		hosts: map[string][]string{}, seen: map[canon.Digest][]Sighting{}, known: known,
 	}
 }
 
@@ -194,7 +201,7 @@ func (b *Book) see(s Sighting, e ledger.Event) ([]ledger.Draft, error) {
 }
 
 // observe takes what was observed of a place, and holds what the log itself says against it: what the operator found out
-// about the provider, which devices others hold, and the last appraisal of the host. Counts, witnesses and what comes from
+// about the provider, which devices others hold, the last appraisal of the host and its benchmarks. Counts, witnesses and what comes from
 // elsewhere are the operator's word.
 func (b *Book) observe(o Observation, e ledger.Event) error {
 	f := b.certificates[o.Certificate]
@@ -212,8 +219,11 @@ func (b *Book) observe(o Observation, e ledger.Event) error {
 		err = errors.New("observed otherwise of the provider than the entry before says")
 	case !slices.Equal(got.Contested, contested):
 		err = fmt.Errorf("observed %v as contested, the entries before say %v", got.Contested, contested)
-	case b.appraised != nil:
-		err = b.appraised(got.Hardware, f.Place.Host, b.At(o.At))
+	case b.known.Appraised != nil:
+		err = b.known.Appraised(got.Hardware, f.Place.Host, b.At(o.At))
+	}
+	if err == nil && b.known.Measured != nil {
+		err = b.known.Measured(o.Observed, f.Place.Host, o.At)
 	}
 	if err != nil {
 		return fmt.Errorf("certificate %s: %w", o.Certificate, err)

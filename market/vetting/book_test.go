@@ -83,7 +83,7 @@ func TestBook(t *testing.T) {
 		{"another type", 0, entry(vetting.Facts{Type: "assay/badge/v1"}), "is not known to this build"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := vetting.NewBook(results{}, nil)
+			b := vetting.NewBook(results{}, vetting.Known{})
 			b.Registry = l.Registry
 			var errs []string
 			for i, e := range log {
@@ -109,7 +109,7 @@ func TestBook(t *testing.T) {
 
 // TestPartyBefore: what a host's certificate says of the party holds from an entry on, until the next one.
 func TestPartyBefore(t *testing.T) {
-	b := vetting.NewBook(results{}, nil)
+	b := vetting.NewBook(results{}, vetting.Known{})
 	at := func(i int64, a vetting.Act) {
 		t.Helper()
 		a.Type, a.By = vetting.ActType, "user:olga"
@@ -278,6 +278,9 @@ func TestGolden(t *testing.T) {
 	l, _ := vouched(t)
 	note("standing", l.stand(now))
 	note("standing-lapsed", l.stand(now+450*day))
+	note("standing-measured", l.stand(now, func(o *vetting.Observed) {
+		o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-day
+	}))
 	note("parameters", vetting.Defaults())
 	for _, code := range []string{vetting.FindingTCB, vetting.FindingHeartbeat, vetting.FindingMismatch, vetting.FindingDebug, vetting.FindingCollateral} {
 		f := certified(t, claim.TierAttestedFacility)

@@ -96,6 +96,10 @@ const (
 )
 
 // HardwareLevels lists them.
+// MeasuredTerm is how long a benchmark counts, in seconds (users' study, section 3: 30 days rolling). Package market/capacity
+// credits for the same time.
+const MeasuredTerm = canon.Time(30 * day)
+
 var HardwareLevels = []string{HardwareNone, HardwareMeasured, HardwareCPU, HardwareGPU}
 
 // Hardware is what the last appraisal of a host showed.
@@ -189,8 +193,8 @@ type Record struct {
 // Observed is what the verifier and the operator know of a place themselves.
 type Observed struct {
 	Hardware     Hardware   `json:"hardware,omitzero"`
-	Measured     int64      `json:"measured,omitzero"`    // score of the last benchmark
-	MeasuredAt   canon.Time `json:"measured_at,omitzero"` // of it
+	Measured     int64      `json:"measured,omitzero"`    // score that benchmarks credit the host with, see market/capacity
+	MeasuredAt   canon.Time `json:"measured_at,omitzero"` // start of the one that it rests on
 	Stake        bool       `json:"stake,omitzero"`       // the provider's key has one
 	Record       Record     `json:"record,omitzero"`
 	ContactHours int64      `json:"contact_hours,omitzero"` // within which the incident contact answered; zero: there is none
@@ -206,6 +210,9 @@ func (o Observed) Validate() error {
 		if e, known := effects[f.Code]; !known || !e.automatic {
 			return fmt.Errorf("observed: finding %.80q is not known to this build", f.Code)
 		}
+	}
+	if o.Measured < 0 || (o.Measured > 0) != (o.MeasuredAt > 0) {
+		return fmt.Errorf("observed: a score of %d, measured at %s", o.Measured, o.MeasuredAt)
 	}
 	if l := o.Hardware.Level; l != "" && !slices.Contains(HardwareLevels, l) || l == HardwareMeasured {
 		return fmt.Errorf("observed: hardware %.80q: no appraisal shows that", l)

@@ -38,7 +38,12 @@ func TestTierCriteria(t *testing.T) {
 		{"a contact that answers in 25 h", claim.TierAnonymous, vetting.LacksContact, func(o *vetting.Observed) { o.ContactHours = 25 }},
 		{"a contact that answers in 24 h", claim.TierIdentified, vetting.LacksContact, func(o *vetting.Observed) { o.ContactHours = 24 }},
 		{"a contact that answers in 4 h", claim.TierAttested, vetting.LacksContact, func(o *vetting.Observed) { o.ContactHours = 4 }},
-		{"a benchmark for evidence", claim.TierIdentified, vetting.LacksHardware, func(o *vetting.Observed) { o.Hardware, o.Measured = vetting.Hardware{}, 812 }},
+		{"a benchmark for evidence", claim.TierIdentified, vetting.LacksHardware, func(o *vetting.Observed) {
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-vetting.MeasuredTerm+1
+		}},
+		{"a benchmark that has lapsed", claim.TierAnonymous, vetting.LacksHardware, func(o *vetting.Observed) {
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-vetting.MeasuredTerm
+		}},
 		{"no hardware", claim.TierAnonymous, vetting.LacksHardware, func(o *vetting.Observed) { o.Hardware = vetting.Hardware{} }},
 		{"a confidential CPU alone", claim.TierAttestedFacility, "", func(o *vetting.Observed) { o.Hardware.Level = vetting.HardwareCPU }},
 		{"a record of 29 days", claim.TierIdentified, vetting.LacksRecord, func(o *vetting.Observed) { o.Record.Days = 29 }},

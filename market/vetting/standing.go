@@ -76,12 +76,13 @@ type Standing struct {
 	Axes       Axes        `json:"axes"`
 	DataClass  string      `json:"data_class,omitzero"` // the most delicate data that the place may hold
 	Attributes []Attribute `json:"attributes,omitzero"`
-	Findings   []Finding   `json:"findings,omitzero"`  // ordered by code
-	Missing    []string    `json:"missing,omitzero"`   // what the next tier wants
-	Measured   int64       `json:"measured,omitzero"`  // score of the benchmark
-	Witnessed  bool        `json:"witnessed,omitzero"` // a quorum cosigned the log
-	Evidence   canon.Time  `json:"evidence,omitzero"`  // of the hardware's evidence
-	Until      canon.Time  `json:"until"`              // first instant at which time alone may have changed it
+	Findings   []Finding   `json:"findings,omitzero"`    // ordered by code
+	Missing    []string    `json:"missing,omitzero"`     // what the next tier wants
+	Measured   int64       `json:"measured,omitzero"`    // score of the benchmark
+	MeasuredAt canon.Time  `json:"measured_at,omitzero"` // of it
+	Witnessed  bool        `json:"witnessed,omitzero"`   // a quorum cosigned the log
+	Evidence   canon.Time  `json:"evidence,omitzero"`    // of the hardware's evidence
+	Until      canon.Time  `json:"until"`                // first instant at which time alone may have changed it
 }
 
 // What a tier can lack.
@@ -99,15 +100,17 @@ const (
 // Stand weighs everything that is said of a place at a time. What was observed must be valid; the past is asked as today is,
 // with what the registry holds of it.
 func (r *Registry) Stand(p Place, asserted []Assertion, o Observed, q Parameters, at canon.Time) Standing {
-	s := Standing{At: at, Until: at + canon.Time(q.EvidenceAge), Measured: o.Measured, Witnessed: o.Quorum}
+	s := Standing{At: at, Until: at + canon.Time(q.EvidenceAge), Witnessed: o.Quorum}
 	s.Attributes = r.attributes(p, asserted, o, q, at, &s.Until)
 	w := weighed{&s}
 	s.Axes = Axes{
 		Identity: w.level("party.identity", claim.Identities), Facility: w.level("party.facility", claim.Facilities),
 		Hardware: HardwareNone, Record: o.Record,
 	}
-	if o.Measured > 0 {
+	if end := o.MeasuredAt + MeasuredTerm; o.Measured > 0 && at < end {
+		s.Measured, s.MeasuredAt = o.Measured, o.MeasuredAt
 		s.Axes.Hardware = HardwareMeasured
+		s.Until = min(s.Until, end)
 	}
 	s.Findings = slices.Concat(o.Findings, o.Hardware.Findings)
 	if l := o.Hardware.Level; l == HardwareCPU || l == HardwareGPU {
@@ -431,7 +434,10 @@ func (s Standing) partyClaims(tier string, why claim.Reason, provider string, un
 		number("party.record-completion", s.Axes.Record.Completion)
 	}
 	if s.Measured > 0 {
-		number("party.measured", s.Measured)
+		set.Add(claim.Claim{
+			ID: "party.measured", Subject: claim.SubjectParty, Status: claim.Affirmed, Value: strconv.FormatInt(s.Measured, 10),
+			From: s.MeasuredAt, Until: s.MeasuredAt + MeasuredTerm - 1,
+		})
 	}
 	if s.Witnessed {
 		set.Affirm("party.witnessed", claim.SubjectParty, "")

@@ -15,7 +15,7 @@
 package vetting
 
 // Rules is the version of this room's rules.
-const Rules = 1
+const Rules = 2
 
 // Operator is the issuer that registers the others. Its keys are the verifier's result keys.
 const Operator = "operator"
