@@ -188,7 +188,9 @@ func TestInventoryPages(t *testing.T) {
 func TestRackTokens(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		l := newLab(t, url)
-		l.imports(l.listed("A", l.chip("a")), l.listed("B", l.chip("b")), l.listed("C", l.chip("c")))
+		elsewhere, beside := l.listed("D", l.chip("d")), l.listed("E", l.chip("e")) // a rack of the same name, and another one there
+		elsewhere.Site, beside.Rack = "ams1", "R2"
+		l.imports(l.listed("A", l.chip("a")), l.listed("B", l.chip("b")), l.listed("C", l.chip("c")), elsewhere, beside)
 		token := l.rackToken()
 		if token.Uses != 3 {
 			t.Errorf("%+v, want a token for three", token)
