@@ -73,8 +73,7 @@ func (r *replay) learnBenchmark(index int64, e ledger.Entry, body []byte) error 
 		}
 		b.result, b.index = e.Body, index
 		if r.foldsVetting() {
-			c := b.challenge
-			r.measured[c.Node] = append(r.measured[c.Node], measure{moment{index, e.Time}, capacity.Measure{Round: c.Round, Nodes: c.Nodes, Node: c.Node, Starts: c.Starts, Result: *rec.Result}})
+			r.noteMeasure(moment{index, e.Time}, b.challenge, *rec.Result, e.Body)
 		}
 	}
 	return nil

@@ -193,6 +193,8 @@ type ChainLog struct {
 //   - that each continues the tree that the one before it has here, and its last keyset
 //   - that it has from its beginning the newest issues of collateral that the log before had, the holds that were in force
 //     and the enrolments that stood there, and no enrolment as carried over that did not
+//   - that it goes on with the words of issuers and the parameters of the log before, and with its certificates, devices and
+//     facts about providers in the state in which that leaves them, byte for byte: so their lives are folded over all logs
 //   - that no challenge, evidence, appraisal or verdict stands in two of them
 //
 // Erasures are judged as if all were one log. Whether a log before the first, or after the last, was as it is named here,
@@ -231,11 +233,14 @@ func ReplayChain(ctx context.Context, logs []ChainLog, trust *Trust, o Options) 
 	var newest ledger.KeyHistory
 	for i, r := range slices.Backward(c.logs) {
 		r.later = newest
+		for _, l := range c.logs[i+1:] {
+			r.laterBooks = append(r.laterBooks, l.book)
+		}
 		switch report, err := r.run(ctx); {
 		case err != nil:
 			return ChainReport{}, fmt.Errorf("replay: %w", err)
 		default:
-			c.report.Logs[i] = report
+			c.report.Logs[i] = report // which shares what it says of the state that was carried over
 		}
 		if len(newest.Envelopes()) == 0 && r.note != nil {
 			newest = r.keys
@@ -243,7 +248,9 @@ func ReplayChain(ctx context.Context, logs []ChainLog, trust *Trust, o Options) 
 	}
 	for i, r := range readable {
 		if i > 0 {
-			c.hold(readable[i-1], r)
+			if err := c.hold(ctx, readable[i-1], r); err != nil {
+				return ChainReport{}, fmt.Errorf("replay: %w", err)
+			}
 		}
 		for _, before := range readable[:i] {
 			c.twice(before, r)
@@ -299,17 +306,17 @@ func (c *chain) share(promises []GivenPromise) {
 }
 
 // hold holds a log against the one that was given before it.
-func (c *chain) hold(a, b *replay) {
+func (c *chain) hold(ctx context.Context, a, b *replay) error {
 	was, is := a.report, b.report
 	if was.Origin == is.Origin {
 		c.fault(b, "given twice")
-		return
+		return nil
 	}
 	next, _, continued := b.keys.After(was.Origin)
 	last, _ := b.keys.Newest(was.Origin)
 	if !continued || !sameKeyset(a.keys.Current(), last) {
 		c.fault(b, "its keysets do not follow from those of the log %q", was.Origin)
-		return
+		return nil
 	}
 	final := next.Continues
 	switch {
@@ -327,11 +334,16 @@ func (c *chain) hold(a, b *replay) {
 	}
 	if next.Origin != is.Origin {
 		c.fault(b, "the log %q comes before it, and is not here", is.Continues.Origin)
-		return
+		return nil
 	}
-	if a.scope == nil && b.scope == nil {
-		c.holdCarried(a, b)
+	if a.scope != nil || b.scope != nil {
+		return nil
 	}
+	c.holdCarried(a, b)
+	if was.Size != final.Size || was.Root != final.Root {
+		return nil // what it leaves is not here
+	}
+	return c.holdVetting(ctx, a, b)
 }
 
 func sameKeyset(a, b ledger.Keyset) bool {

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 )
 
 func (l *log) Keysets(context.Context) ([]byte, error) {
@@ -35,6 +36,48 @@ type changes struct {
 	by    *key                // signs that keyset
 	drop  string              // kind of entry that is not carried over
 	again func(*service)      // called behind what is carried over
+
+	vetting func([]vetting.CarriedItem) []vetting.CarriedItem // of what is carried over of providers
+	parts   func([][]byte) [][]byte                           // and its parts
+}
+
+// leaves is what a log leaves of providers, made of its entries.
+func (s *service) leaves() (items []vetting.CarriedItem) {
+	book := vetting.NewBook(nil, vetting.Known{})
+	last := map[string]canon.Digest{} // appraisals, by node
+	for n, commitment := range s.commitments {
+		e := s.entryOf(commitment)
+		body := s.blobs[e.Body]
+		switch e.Kind {
+		case ledger.KindCarried:
+			c, err := vetting.ParseCarried(body)
+			s.must(err)
+			for _, i := range c.Items {
+				if i.Appraised != nil {
+					last[i.Appraised.Node] = i.Appraised.Appraisal
+					continue
+				}
+				word := []byte(nil)
+				if i.Word != nil {
+					word = s.blobs[i.Word.Body]
+				}
+				s.must(book.Resume(int64(n), i, word))
+			}
+		case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:
+			s.must(book.Add(int64(n), commitment, ledger.Event{Entry: e, Body: body}))
+		case ledger.KindAppraisal:
+			for _, of := range s.commitments[:n] {
+				if o := s.entryOf(of); o.Kind == ledger.KindEvidence && o.Body == e.Refs[0] {
+					last[strings.TrimPrefix(o.Stream, ledger.NodeStream(""))] = e.Body
+				}
+			}
+		}
+	}
+	items = book.Leave()
+	for node, appraisal := range last {
+		items = append(items, vetting.CarriedItem{Appraised: &vetting.Appraised{Node: node, Appraisal: appraisal}})
+	}
+	return items
 }
 
 // close closes a log and returns the one that goes on.
@@ -103,6 +146,18 @@ func (s *service) close(name string, c changes) *service {
 		for _, body := range standing[node] {
 			l.append(ledger.KindEnrolment, ledger.StreamVerifier, body, l.keysetBody)
 		}
+	}
+	items := s.leaves()
+	if c.vetting != nil {
+		items = c.vetting(items)
+	}
+	parts, err := vetting.Parts(s.origin, items)
+	s.must(err)
+	if c.parts != nil {
+		parts = c.parts(parts)
+	}
+	for _, p := range parts {
+		l.append(ledger.KindCarried, ledger.StreamServer, s.putBytes(p), l.keysetBody)
 	}
 	if c.again != nil {
 		c.again(&next)

@@ -11,6 +11,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
@@ -155,6 +156,12 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 			return nil, err
 		}
 		return benchmarkNames(body)
+	case ledger.KindCarried:
+		body, err := readBlob(ctx, src, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		return carriedNames(body), nil
 	case ledger.KindHeads:
 		body, err := readBlob(ctx, src, e.Body)
 		if err != nil {
@@ -191,6 +198,24 @@ func Names(ctx context.Context, src ledger.Source, e ledger.Entry) ([]canon.Dige
 		return out, nil
 	}
 	return nil, nil
+}
+
+// carriedNames returns the words, appraisals and benchmarks that a part of what is carried over names. What is wrong with the part, a
+// replay says.
+func carriedNames(body []byte) (out []canon.Digest) {
+	c, _ := vetting.ParseCarried(body)
+	for _, i := range c.Items {
+		if i.Word != nil {
+			out = append(out, i.Word.Body)
+		}
+		if i.Appraised != nil {
+			out = append(out, i.Appraised.Appraisal)
+		}
+		if i.Benchmark != nil {
+			out = append(out, i.Benchmark.Challenge, i.Benchmark.Result)
+		}
+	}
+	return out
 }
 
 // readBlob reads a blob and compares it with its digest.

@@ -221,6 +221,9 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if r.book.Owes() && !isVetting(e.Kind) {
 		fault("%v", r.book.Missed())
 	}
+	if err := r.record(r.checkResumed(e.Kind), index, e.Kind); err != nil {
+		return err
+	}
 	r.again.keep(index, e)
 	_, _, ok, err := r.find(ctx, e.Kind, e.Body)
 	if err := r.record(err, index, e.Kind); err != nil {
@@ -229,7 +232,7 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if !ok {
 		r.bodies.add(tagOf(e.Body), index)
 	}
-	return r.record(r.learn(ctx, index, e), index, e.Kind)
+	return r.record(r.learn(ctx, index, commitment, e), index, e.Kind)
 }
 
 // bundleOf returns the entry bundle that holds a leaf.
@@ -262,7 +265,7 @@ func wrong(format string, args ...any) error { return &Fault{What: fmt.Sprintf(f
 
 // learn checks what an entry says against what stands before it. The bodies of evidence, appraisals and verdicts are left
 // for later.
-func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
+func (r *replay) learn(ctx context.Context, index int64, commitment canon.Digest, e ledger.Entry) error {
 	switch e.Kind {
 	case ledger.KindEvidence:
 		return r.learnEvidence(ctx, index, e)
@@ -313,7 +316,7 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 			r.links.enrolment(n, e, r.carried(e))
-			err = cmp.Or(r.holders.learn(moment{index, e.Time}, n), r.checkCarried(e))
+			err = cmp.Or(r.holders.learn(moment{index, e.Time}, n), r.checkCarried(e), r.learnShown(ctx, index, e, n))
 		}
 	case ledger.KindEngine:
 		err = r.learnEngine(ctx, index, body)
@@ -324,7 +327,9 @@ func (r *replay) learn(ctx context.Context, index int64, e ledger.Entry) error {
 	case ledger.KindHeads:
 		err = r.learnHeads(ctx, index, e, body)
 	case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:
-		err = r.learnVetting(index, e, body)
+		err = r.learnVetting(index, commitment, e, body)
+	case ledger.KindCarried:
+		err = r.learnCarried(ctx, index, e, body)
 	default:
 		panic("audit: internal error: no rule for " + e.Kind)
 	}

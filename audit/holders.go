@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -15,8 +17,16 @@ import (
 type holders struct {
 	all     []holding // in the order of the log
 	by      map[device][]int32
-	of      map[string][]int32 // by node
-	revoked map[string]moment  // by node, the first time
+	of      map[string][]int32         // by node
+	revoked map[string]moment          // by node, the first time
+	shown   map[canon.Digest][]showing // by the body of the evidence
+}
+
+// showing is an entry that says what a node's evidence showed.
+type showing struct {
+	index   int64
+	node    string
+	devices []ledger.Device
 }
 
 // device is an identity that can be looked up.
@@ -42,7 +52,7 @@ func (m moment) seen(index int64, at canon.Time) bool {
 }
 
 func newHolders() holders {
-	return holders{by: map[device][]int32{}, of: map[string][]int32{}, revoked: map[string]moment{}}
+	return holders{by: map[device][]int32{}, of: map[string][]int32{}, revoked: map[string]moment{}, shown: map[canon.Digest][]showing{}}
 }
 
 // learn takes an enrolment into account. A device stays with the node that holds it, and a node that was revoked is out
@@ -156,4 +166,59 @@ func (j *job) checkHolders(o *verifier.Opened, c attest.Case, logged verifier.Ap
 			contradicted("not told that %s is of the node %q, which entry %d enrols", n.Identity, n.Node, n.since.index)
 		}
 	}
+}
+
+// learnShown takes what an entry says that a node's evidence showed. One that was carried over names no evidence of this log.
+func (r *replay) learnShown(ctx context.Context, index int64, e ledger.Entry, n ledger.Enrolment) error {
+	if n.Basis != ledger.BasisShown || r.carried(e) || r.scope != nil {
+		return nil
+	}
+	row, err := r.submissionOf(ctx, n.Evidence)
+	switch {
+	case err != nil:
+		return err
+	case row == noRow || len(e.Refs) != 1 || e.Refs[0] != n.Evidence:
+		return wrong("says what the evidence %s showed, and does not rest on it, or it is none", n.Evidence)
+	}
+	r.holders.shown[n.Evidence] = append(r.holders.shown[n.Evidence], showing{index, n.Node, n.Devices})
+	return nil
+}
+
+// checkShown holds what entries say that the evidence showed against what the last appraisal before each lets be taken for the
+// node's. That every change was logged, nobody asks: an entry too few moves nothing.
+func (j *job) checkShown(o *verifier.Opened, c attest.Case, logged verifier.Appraisal, a *appraisal) {
+	said := slices.DeleteFunc(slices.Clone(j.holders.shown[a.evidence]), func(s showing) bool {
+		return s.index < a.index || slices.ContainsFunc(j.ev.appraisals, func(o *appraisal) bool { return a.index < o.index && o.index < s.index })
+	})
+	if len(said) == 0 || c.Expect.Challenge == nil {
+		return
+	}
+	var is []ledger.Device
+	if proven, ok := attempt(func() []attest.Identity { return verifier.Identities(o, c) }); ok {
+		is = verifier.Shown(proven, logged.Claims)
+	}
+	same := func(a, b ledger.Device) bool { return a.Compare(b) == 0 && slices.Equal(a.Alias, b.Alias) }
+	for _, s := range said {
+		switch {
+		case s.node != c.Expect.Challenge.Node:
+			j.res.fault(placed(Fault{What: fmt.Sprintf("says what the node %q showed, by evidence of the node %q", s.node, c.Expect.Challenge.Node)}, s.index, ledger.KindEnrolment))
+		case !slices.EqualFunc(s.devices, is, same):
+			j.res.fault(placed(Fault{What: fmt.Sprintf("says that the node %q showed %s, by the appraisal of entry %d it showed %s", s.node, devicesOf(s.devices), a.index, devicesOf(is))}, s.index, ledger.KindEnrolment))
+		}
+	}
+}
+
+func devicesOf(all []ledger.Device) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	var words []string
+	for _, d := range all {
+		word := d.Kind + " " + d.Value.String()
+		if len(d.Alias) > 0 {
+			word += " alias " + d.Alias.String()
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/verifier"
 )
 
@@ -55,6 +56,7 @@ type Options struct {
 //   - where the trust names witnesses: that the time of each appraisal lies between checkpoints that they cosigned (claim
 //     time.bounds), and that the age of its evidence was counted from the first of them
 //   - that an appraisal was told of who holds which device what the enrolments and revocations before it say
+//   - that what a node is said to have shown is what the appraisal of that evidence lets be taken for its own
 //   - that each checkpoint that a challenge names is one that this log had
 //   - the life of every certificate and device: that each event fits the state that the ones before it make, that what must
 //     follow it does, that a standing is what the claims and the observation before it give, that an observation is of the
@@ -191,14 +193,15 @@ type replay struct {
 	rowsOf    func(context.Context, *evidence) ([]Row, error) // of verdicts that were recomputed; nil: nobody asks
 	seen      func(Row)                                       // takes them, one at a time
 
-	begun  bool
-	note   []byte            // checkpoint; nil: none
-	before []ledger.Envelope // keysets of the logs before; empty: the log continues none
-	opens  ledger.Entry      // entry 0
-	asked  int64             // index of the first challenge, or NoIndex
-	closed int64             // index of the entry that closes the log, or NoIndex
-	links  *links            // nil: the log is looked at alone
-	later  ledger.KeyHistory // of a later log of its chain that is at hand: who trusts that one trusts this one
+	begun      bool
+	note       []byte            // checkpoint; nil: none
+	before     []ledger.Envelope // keysets of the logs before; empty: the log continues none
+	opens      ledger.Entry      // entry 0
+	asked      int64             // index of the first challenge, or NoIndex
+	closed     int64             // index of the entry that closes the log, or NoIndex
+	links      *links            // nil: the log is looked at alone
+	laterBooks []*vetting.Book   // of later logs of its chain that are at hand
+	later      ledger.KeyHistory // of a later log of its chain that is at hand: who trusts that one trusts this one
 
 	erased erasures
 

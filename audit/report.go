@@ -58,6 +58,7 @@ type Report struct {
 	Size        int64                `json:"size"` // entries, as the checkpoint says
 	Root        canon.Digest         `json:"root,omitzero"`
 	Continues   ledger.Final         `json:"continues,omitzero"` // end of the log before, as entry 0 says; absent: this is the first
+	Carried     *CarriedFrom         `json:"carried,omitzero"`   // with what state of certificates it began; absent: with none
 	Closed      string               `json:"closed,omitzero"`    // log that goes on, as the last entry says; absent: this one is not closed
 	Scope       *Scoped              `json:"scope,omitzero"`     // absent: the whole log
 	Range       *Range               `json:"range,omitzero"`     // whose verdicts were recomputed; absent: all
@@ -104,6 +105,12 @@ type SeenRoots struct {
 	Digest     canon.Digest `json:"digest"`
 	Vendor     bool         `json:"vendor"` // it is the set that this build pins
 	Appraisals int64        `json:"appraisals"`
+}
+
+// CarriedFrom says where the state is from with which a log begins.
+type CarriedFrom struct {
+	Log        string `json:"log"`                 // the one before
+	Recomputed bool   `json:"recomputed,omitzero"` // that log was at hand and leaves that state; else it is the operator's word
 }
 
 // KindCount counts things of one kind.
@@ -191,6 +198,11 @@ func (r Report) Text() string {
 	line("checkpoint", "size %d, root %s", r.Size, r.Root)
 	if c := r.Continues; c != (ledger.Final{}) {
 		line("continues", "the log %s, which ended with size %d, root %s", Printable(c.Origin), c.Size, c.Root)
+	}
+	if c := r.Carried; c != nil && c.Recomputed {
+		line("carried", "certificates begin at the state that the log %s leaves, recomputed", Printable(c.Log))
+	} else if c != nil {
+		line("carried", "certificates begin at state carried from the log %s, not recomputed", Printable(c.Log))
 	}
 	if r.Closed != "" {
 		line("closed", "the log %s goes on", Printable(r.Closed))

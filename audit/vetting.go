@@ -2,8 +2,14 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -23,12 +29,21 @@ type vetted struct {
 	names     map[string]int32 // of nodes
 	appraised [][]judged       // by node, in log order: the last one that everybody must have seen, and what came since
 	measured  map[string][]measure
+	resumed   resumed
+}
+
+// resumed is what the log carries over from the one before it.
+type resumed struct {
+	parts int64
+	whole bool                  // the last part was there
+	items []vetting.CarriedItem // kept where the log before is at hand
 }
 
 // measure is the result of a benchmark as the log has it.
 type measure struct {
 	moment
 	capacity.Measure
+	from vetting.CarriedBenchmark
 }
 
 // judged is an appraisal as the log has it.
@@ -69,20 +84,193 @@ func (v *vetted) noteAppraisal(node int32, now moment, body canon.Digest) {
 }
 
 // learnVetting folds an entry of vetting. That the event before owes another one is a fault of its own.
-func (r *replay) learnVetting(index int64, e ledger.Entry, body []byte) error {
+func (r *replay) learnVetting(index int64, commitment canon.Digest, e ledger.Entry, body []byte) error {
 	if !r.foldsVetting() {
 		return nil
 	}
 	r.reading = moment{index, e.Time}
-	if err := r.book.Add(index, ledger.Event{Entry: e, Body: body}); err != nil {
+	if err := r.book.Add(index, commitment, ledger.Event{Entry: e, Body: body}); err != nil {
 		return wrong("%v", err)
 	}
 	return nil
 }
 
-// foldsVetting reports whether the log has everything that a book is made of: in a scope entries are left out, and what began
-// in a log before goes on in the ones that continue it.
-func (r *replay) foldsVetting() bool { return r.scope == nil && len(r.before) == 0 }
+// foldsVetting reports whether the log has everything that a book is made of: in a scope entries are left out. What began in a
+// log before goes on from the state that was carried over, see [replay.learnCarried].
+func (r *replay) foldsVetting() bool { return r.scope == nil }
+
+// learnCarried takes a part of what the log goes on with. Nobody says here that it was so: who has the log before as well
+// compares the two, see [chain.holdVetting].
+func (r *replay) learnCarried(ctx context.Context, index int64, e ledger.Entry, body []byte) error {
+	if !r.foldsVetting() {
+		return nil
+	}
+	c, err := vetting.ParseCarried(body)
+	switch {
+	case err != nil:
+		return err
+	case r.report.Continues == (ledger.Final{}):
+		return wrong("carried over from a log before, and the log continues none")
+	case c.Log != r.report.Continues.Origin || len(e.Refs) != 1 || e.Refs[0] != r.opens.Body:
+		return wrong("carried over from the log %q, or not on the ground of entry 0; the log continues %q", c.Log, r.report.Continues.Origin)
+	case r.asked != NoIndex || r.kinds[ledger.KindClaim]+r.kinds[ledger.KindCertificate]+r.kinds[ledger.KindRules] > 0:
+		return wrong("carried over from the log before, after the first challenge or event")
+	case c.Part != r.resumed.parts || r.resumed.whole:
+		return wrong("part %d of what is carried over, where part %d is due, or none", c.Part, r.resumed.parts)
+	}
+	r.resumed.parts, r.resumed.whole = c.Part+1, c.Last
+	r.report.Carried = &CarriedFrom{Log: c.Log}
+	if r.links != nil {
+		r.resumed.items = append(r.resumed.items, c.Items...)
+	}
+	for _, i := range c.Items {
+		var word []byte
+		var err error
+		switch {
+		case i.Word != nil:
+			word, err = r.blob(ctx, i.Word.Body)
+		case i.Appraised != nil:
+			r.noteAppraisal(r.node(i.Appraised.Node), moment{index, e.Time}, i.Appraised.Appraisal)
+			_, err = r.blob(ctx, i.Appraised.Appraisal)
+		case i.Benchmark != nil:
+			err = r.resumeBenchmark(ctx, moment{index, e.Time}, *i.Benchmark)
+		}
+		if err == nil {
+			if err = r.book.Resume(index, i, word); err != nil {
+				err = wrong("%s: %v", i.Name(), err)
+			}
+		}
+		if err := r.record(err, index, e.Kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteMeasure takes the result of a benchmark into account.
+func (v *vetted) noteMeasure(now moment, c capacity.Challenge, result capacity.Result, body canon.Digest) {
+	v.measured[c.Node] = append(v.measured[c.Node], measure{now, capacity.Measure{Round: c.Round, Nodes: c.Nodes, Node: c.Node, Starts: c.Starts, Result: result},
+		vetting.CarriedBenchmark{Node: c.Node, Starts: c.Starts, Challenge: result.Challenge, Result: body}})
+}
+
+// resumeBenchmark takes a benchmark of a log before into account.
+func (r *replay) resumeBenchmark(ctx context.Context, now moment, b vetting.CarriedBenchmark) error {
+	challenge, err := r.blob(ctx, b.Challenge)
+	if err != nil {
+		return err
+	}
+	result, err := r.blob(ctx, b.Result)
+	if err != nil {
+		return err
+	}
+	c, err1 := capacity.ParseRecord(challenge)
+	m, err2 := capacity.ParseRecord(result)
+	switch {
+	case err1 != nil || err2 != nil:
+		return wrong("%v", errors.Join(err1, err2))
+	case c.Challenge == nil || m.Result == nil || m.Result.Challenge != b.Challenge || c.Challenge.Node != b.Node || c.Challenge.Starts != b.Starts:
+		return wrong("the benchmark %s of node %.80q: its records say otherwise", b.Result.Short(), b.Node)
+	}
+	r.noteMeasure(now, *c.Challenge, *m.Result, b.Result)
+	return nil
+}
+
+// checkResumed checks, where something goes on from what was carried over, that it was carried over to the end.
+func (r *replay) checkResumed(kind string) error {
+	if r.resumed.parts == 0 || r.resumed.whole || kind != ledger.KindChallenge && !isVetting(kind) {
+		return nil
+	}
+	r.resumed.whole = true // one fault
+	return wrong("follows %d parts of what is carried over, and the last is missing", r.resumed.parts)
+}
+
+// leaves returns what the next log, which begins at a time, has to carry over. An appraisal that was erased meanwhile may be left out.
+func (r *replay) leaves(ctx context.Context, at canon.Time) (items []vetting.CarriedItem, may map[canon.Digest]bool, err error) {
+	items, may = r.book.Leave(), map[canon.Digest]bool{}
+	for _, name := range slices.Sorted(maps.Keys(r.names)) {
+		all := r.appraised[r.names[name]]
+		if len(all) == 0 {
+			continue
+		}
+		last := all[len(all)-1].body
+		var f *Fault
+		if _, err := r.blob(ctx, last); errors.As(err, &f) {
+			may[last] = true
+		} else if err != nil {
+			return nil, nil, err
+		}
+		items = append(items, vetting.CarriedItem{Appraised: &vetting.Appraised{Node: name, Appraisal: last}})
+	}
+	var benchmarks []vetting.CarriedItem
+	for _, of := range r.measured {
+		for _, m := range of {
+			if m.from.Counts(at) {
+				benchmarks = append(benchmarks, vetting.CarriedItem{Benchmark: &m.from})
+			}
+		}
+	}
+	vetting.Order(benchmarks)
+	return append(items, benchmarks...), may, nil
+}
+
+// holdVetting compares what a log carries over of providers with what the log before it leaves.
+func (c *chain) holdVetting(ctx context.Context, a, b *replay) error {
+	want, may, err := a.leaves(ctx, b.opens.Time)
+	if err != nil {
+		return err
+	}
+	got, faults := b.resumed.items, c.report.FaultCount
+	for len(want)+len(got) > 0 {
+		switch {
+		case len(got) > 0 && len(want) > 0 && got[0].Name() == want[0].Name():
+			was, err1 := canon.Marshal(want[0])
+			is, err2 := canon.Marshal(got[0])
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			if string(was) != string(is) {
+				c.fault(b, "carries over %s otherwise than the log %q leaves it: %s", want[0].Name(), a.report.Origin, differing(was, is))
+				return nil // what follows may be out of step
+			}
+			want, got = want[1:], got[1:]
+		case len(want) > 0 && want[0].Appraised != nil && may[want[0].Appraised.Appraisal]:
+			want = want[1:]
+		case len(want) > 0 && (len(got) == 0 || !slices.ContainsFunc(got, func(i vetting.CarriedItem) bool { return i.Name() == want[0].Name() })):
+			c.fault(b, "does not carry over %s, which stood in the log %q", want[0].Name(), a.report.Origin)
+			return nil
+		default:
+			c.fault(b, "carries over %s, which did not stand in the log %q, or not there", got[0].Name(), a.report.Origin)
+			return nil
+		}
+	}
+	if from := b.report.Carried; from != nil && c.report.FaultCount == faults {
+		from.Recomputed = true
+	}
+	return nil
+}
+
+// differing names the first member in which two canonical documents differ.
+func differing(was, is []byte) string {
+	for path := ""; ; {
+		var a, b map[string]jsontext.Value
+		if json.Unmarshal(was, &a) != nil || json.Unmarshal(is, &b) != nil {
+			return fmt.Sprintf("%s is %.200s, recomputed %.200s", path, is, was)
+		}
+		for _, name := range slices.Sorted(maps.Keys(union(a, b))) {
+			if string(a[name]) != string(b[name]) {
+				was, is = a[name], b[name]
+				path = strings.TrimPrefix(path+"."+name, ".")
+				break
+			}
+		}
+	}
+}
+
+func union(a, b map[string]jsontext.Value) map[string]jsontext.Value {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
 
 // isVetting reports whether the book takes entries of a kind.
 func isVetting(kind string) bool {
@@ -169,7 +357,7 @@ func (r *replay) told(ctx context.Context, res policy.Result) (claim.Set, error)
 }
 
 // checkParty holds what a verdict of an entry was told of the party against what the host's certificate said then. In a scope
-// the certificates are of others, and what a log before says is not here.
+// the certificates are of others.
 func (j *job) checkParty(res policy.Result, v verdict) error {
 	if !j.foldsVetting() || j.ev.challenge == nil || j.ev.challenge.absent {
 		return nil
@@ -187,6 +375,9 @@ func (j *job) checkParty(res policy.Result, v verdict) error {
 // checkSightings holds the devices that were seen in evidence against those that it proves.
 func (j *job) checkSightings(opened *verifier.Opened, c attest.Case, a *appraisal) {
 	sightings := j.book.Seen(a.evidence)
+	for _, book := range j.laterBooks {
+		sightings = append(slices.Clip(sightings), book.Seen(a.evidence)...)
+	}
 	if len(sightings) == 0 {
 		return
 	}

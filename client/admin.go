@@ -53,6 +53,12 @@ func (c *Client) Nodes(ctx context.Context, after string) (Nodes, error) {
 	return n, c.get(ctx, "/v1/nodes?after="+url.QueryEscape(after), &n)
 }
 
+// Refusal asks why a node is refused as things stand, and which of the caller's nodes are nearest to it (operator or admin).
+// The answer holds words of policies, which this room does not know.
+func (c *Client) Refusal(ctx context.Context, node string, into any) error {
+	return c.get(ctx, "/v1/nodes/"+url.PathEscape(node)+"/refusal", into)
+}
+
 // Revoke ends a node: its credential is no longer good, and its devices may be enrolled for others (operator or admin).
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	_, err := c.do(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(node), "", nil, http.StatusNoContent, MaxAnswer)

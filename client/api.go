@@ -207,6 +207,7 @@ type Decision struct {
 
 // Reason is one reason of a verdict.
 type Reason struct {
+	Code     string `json:"code,omitzero"` // absent before rules 3
 	Rule     string `json:"rule"`
 	Claim    string `json:"claim"`
 	Subject  string `json:"subject"`

@@ -139,9 +139,9 @@ func (c *Client) Simulate(ctx context.Context, s Simulation, answer any) error {
 	return decode(data, answer)
 }
 
-// Providers lists providers; answer has a member providers.
-func (c *Client) Providers(ctx context.Context, answer any) error {
-	return c.get(ctx, "/v1/providers", answer)
+// Providers lists providers in the order of their ids; answer has a member providers, and after, where the next page begins.
+func (c *Client) Providers(ctx context.Context, after string, answer any) error {
+	return c.get(ctx, "/v1/providers?after="+url.QueryEscape(after), answer)
 }
 
 // Provider returns what is known of a provider; see the server's description of the answer.

@@ -13,6 +13,7 @@ package enrol
 import (
 	"fmt"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -37,24 +38,36 @@ const (
 
 // Codes of faults. A code never changes its meaning.
 const (
-	CodeCells      = "inventory.cells"       // the row has another number of cells than the header, or its quotes do not close
-	CodeTooLong    = "inventory.too-long"    // a cell, or a list in it, is longer than is read
-	CodeMember     = "inventory.member"      // of JSON: a member that is not known, or a value of another type
-	CodeRequired   = "inventory.required"    // asset, site or rack is empty
-	CodeName       = "inventory.name"        // a name has characters that names do not have here
-	CodeNoIdentity = "inventory.no-identity" // nothing that evidence could show
-	CodeEK         = "inventory.ek"          // neither an endorsement certificate nor the digest of its key
-	CodeChipID     = "inventory.chip-id"     // no CHIP_ID
-	CodeMasked     = "inventory.chip-masked" // a CHIP_ID of zeros
-	CodePPID       = "inventory.ppid"        // no PPID
-	CodeGPU        = "inventory.gpu"         // no serial of a GPU's certificate, and no PDI
-	CodeDuplicate  = "inventory.duplicate"   // an earlier row has it
-	CodeTaken      = "inventory.taken"       // another host of the inventory has it
+	CodeCells      = "inventory.cells"
+	CodeTooLong    = "inventory.too-long"
+	CodeMember     = "inventory.member"
+	CodeRequired   = "inventory.required"
+	CodeName       = "inventory.name"
+	CodeNoIdentity = "inventory.no-identity"
+	CodeEK         = "inventory.ek"
+	CodeChipID     = "inventory.chip-id"
+	CodeMasked     = "inventory.chip-masked"
+	CodePPID       = "inventory.ppid"
+	CodeGPU        = "inventory.gpu"
+	CodeDuplicate  = "inventory.duplicate"
+	CodeTaken      = "inventory.taken"
 )
 
-// Codes returns all codes of faults.
-func Codes() []string {
-	return []string{CodeCells, CodeTooLong, CodeMember, CodeRequired, CodeName, CodeNoIdentity, CodeEK, CodeChipID, CodeMasked, CodePPID, CodeGPU, CodeDuplicate, CodeTaken}
+// Codes are all codes of faults.
+var Codes = []claim.Code{
+	{Code: CodeCells, Means: "the row has another number of cells than the header, or its quotes do not close"},
+	{Code: CodeTooLong, Means: "a cell, or a list in it, is longer than is read"},
+	{Code: CodeMember, Means: "of JSON: a member that is not known, or a value of another type"},
+	{Code: CodeRequired, Means: "asset, site or rack is empty"},
+	{Code: CodeName, Means: "a name has characters that names do not have here"},
+	{Code: CodeNoIdentity, Means: "the row has nothing that evidence could show"},
+	{Code: CodeEK, Means: "it is neither an endorsement certificate nor the digest of its key"},
+	{Code: CodeChipID, Means: "it is no CHIP_ID"},
+	{Code: CodeMasked, Means: "the CHIP_ID is all zeros: the platform was told to hide it"},
+	{Code: CodePPID, Means: "it is no PPID"},
+	{Code: CodeGPU, Means: "it is neither the serial of a GPU's certificate nor a PDI"},
+	{Code: CodeDuplicate, Means: "an earlier row has it"},
+	{Code: CodeTaken, Means: "another host of the inventory has it"},
 }
 
 // Column is one column of an inventory; in JSON a member of a host.

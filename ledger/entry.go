@@ -32,6 +32,7 @@ const (
 	KindClaim       = "claim/v1"       // what an issuer says of a party, a place or a device, or takes back
 	KindCertificate = "certificate/v1" // what happens to a provider's certificates and devices
 	KindRules       = "rules/v1"       // the operator's parameters
+	KindCarried     = "carried/v1"     // what stood of the three at the end of the log before
 )
 
 // Streams. Evidence stands in the stream of its node, see [NodeStream], claims in that of their issuer, and certificates in
@@ -72,6 +73,7 @@ var streamOf = map[string]string{
 	KindClaim:       issuerPrefix,
 	KindCertificate: providerPrefix,
 	KindRules:       StreamServer,
+	KindCarried:     StreamServer,
 }
 
 // stands reports whether a stream is that of an owner, or one of a kind of owners, whose prefix ends with a colon.

@@ -31,6 +31,9 @@ const (
 	referencesGround = "references:" // in a claim's basis, before the digest of the list that affirmed it
 )
 
+// always begins the label of what is refused whatever a policy says.
+const always = "always "
+
 // measuredClaims are those that a policy's references restrict.
 var measuredClaims = []string{"guest.measured", "agent.measured"}
 
@@ -382,7 +385,7 @@ func (d *decision) refuse() {
 	for _, f := range d.policy.program.refuse {
 		d.refused(f)
 	}
-	d.refused(refusal{label: "always *." + structure, pattern: "*." + structure})
+	d.refused(refusal{label: always + "*." + structure, pattern: "*." + structure})
 }
 
 // refused looks for contradicted claims that one line refuses.

@@ -12,6 +12,8 @@ const (
 	MaxReferences = 64   // lists of reference values
 	MaxFloors     = 64   // product lines with a floor of the policy's own
 	MaxTests      = 1024 // hosts, and tests, of one file of tests
+	MaxNearest    = 5    // hosts that are named as nearest to one that is refused
+	MaxDiffers    = 8    // claims in which one of them is said to differ
 )
 
 // FutureSlack is how far in the future an instant of a claim may lie before `max-age` fails: two clocks of one house

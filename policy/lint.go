@@ -426,8 +426,10 @@ func known() (ids []string) {
 }
 
 // nearest ends a sentence about an unknown id.
-func nearest(id string) string {
-	if near := doc.Nearest(id, known()); near != "" {
+func nearest(id string) string { return nearestOf(id, known()) }
+
+func nearestOf(word string, candidates []string) string {
+	if near := doc.Nearest(word, candidates); near != "" {
 		return ", nearest is " + near
 	}
 	return ""

@@ -127,6 +127,8 @@ func checkStated(pointer string, claims []Stated, fault func(pointer, format str
 			fault(at+"/subject", "subject %.80q: want the class, and where there are several, a number: cpu:0, node, set, party", s.Subject)
 		case s.Reason != "" && s.Status != claim.Unknown && s.Status != claim.Contradicted:
 			fault(at+"/reason", "reason: an affirmed claim has none")
+		case s.Reason != "" && claim.Means(s.Reason) == "":
+			fault(at+"/reason", "reason %.80q: no claim has such a code%s", s.Reason, nearestOf(s.Reason, claimCodes()))
 		case slices.ContainsFunc(claims[:i], func(o Stated) bool { return o.ID == s.ID && o.Subject == s.Subject && o.Issuer == s.Issuer }):
 			fault(at, "a second %s of %s", s.ID, s.Subject)
 		}

@@ -31,6 +31,15 @@ func (f *filter) and(condition string, args ...any) {
 	f.conditions = append(f.conditions, condition)
 }
 
+// among adds the condition that a column has one of some values.
+func (f *filter) among(column string, values []string) {
+	args := make([]any, len(values))
+	for i, v := range values {
+		args[i] = v
+	}
+	f.and(column+` IN (?`+strings.Repeat(`, ?`, len(values)-1)+`)`, args...)
+}
+
 // String returns the condition as it stands behind WHERE.
 func (f *filter) String() string {
 	if len(f.conditions) == 0 {
@@ -54,15 +63,40 @@ func (c caller) ownNodes(f *filter) {
 			f.and(`node.tenant = ?`, grant.Tenant)
 		}
 		if nodes := grant.Scope.Nodes; len(nodes) > 0 {
-			args := make([]any, len(nodes))
-			for i, node := range nodes {
-				args[i] = node
-			}
-			f.and(`node.id IN (?`+strings.Repeat(`, ?`, len(nodes)-1)+`)`, args...)
+			f.among(`node.id`, nodes)
 		}
 	default:
 		f.and(`1 = 0`)
 	}
+}
+
+// ownMachines restricts a query to the rows of table machine, certificates and devices, that a caller may know of: those of
+// its provider.
+func (c caller) ownMachines(f *filter) {
+	grant := c.token.Grant
+	switch {
+	case c.use == client.RoleAdmin:
+	case c.use == client.RoleOperator || c.use == client.RoleAuditor:
+		if grant.Tenant != "" {
+			f.and(`machine.tenant = ?`, grant.Tenant)
+		}
+		if nodes := grant.Scope.Nodes; len(nodes) > 0 {
+			f.among(`machine.host`, nodes)
+		}
+	default:
+		f.and(`1 = 0`)
+	}
+}
+
+// mayKnow reports whether a caller may know all that is known of a provider.
+func (c caller) mayKnow(provider string) bool {
+	switch c.use {
+	case client.RoleAdmin:
+		return true
+	case client.RoleOperator, client.RoleAuditor:
+		return (c.token.Grant.Tenant == "" || c.token.Grant.Tenant == provider) && len(c.token.Grant.Scope.Nodes) == 0
+	}
+	return false
 }
 
 // ownTime restricts a query to the rows whose instant is in the period of a caller's scope.

@@ -13,10 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/server"
 	"github.com/assay-network/assay/verifier"
 )
@@ -30,9 +33,9 @@ func (l *lab) token(g client.Grant) client.NewToken {
 }
 
 // joinOf lets a machine of a provider in.
-func (l *lab) joinOf(operator, chip string) *node {
+func (l *lab) joinOf(operator, chip string, change ...func(*mint.Platform)) *node {
 	l.t.Helper()
-	n, err := joinAt(l.t.Context(), l.http.URL, operator, machine(l.amd, chip), l.clock.Now())
+	n, err := joinAt(l.t.Context(), l.http.URL, operator, machine(l.amd, chip, change...), l.clock.Now())
 	must(l.t, err)
 	n.lab = l
 	return n
@@ -73,16 +76,17 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"DELETE /v1/logs/closing": "admin", "POST /v1/logs": "admin",
 		"GET /v1/tokens": "admin", "POST /v1/tokens": "admin", "DELETE /v1/tokens/{token}": "admin", "GET /v1/access": "admin", "PUT /v1/access": "admin",
 		"GET /v1/whoami": "renter operator auditor admin", "DELETE /v1/whoami": "renter operator auditor admin",
-		"POST /v1/join-tokens": "operator admin", "DELETE /v1/nodes/{node}": "operator admin", "GET /v1/nodes": "operator auditor admin",
+		"POST /v1/join-tokens": "operator admin", "DELETE /v1/nodes/{node}": "operator admin", "GET /v1/nodes": "operator auditor admin", "GET /v1/nodes/{node}/refusal": "operator admin",
 		"GET /v1/entries": "auditor admin", "GET /v1/blobs/{digest}": "auditor admin",
 		"GET /v1/heads/{stream}": "node operator auditor admin", "GET /v1/results/{evidence}": "node operator auditor admin", "GET /v1/results/{evidence}/ear": "node operator auditor admin",
 		"POST /v1/inventory": "operator admin", "GET /v1/inventory": "operator admin", "GET /v1/reconciliation": "operator admin",
 		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator admin", "DELETE /v1/rack-tokens/{token}": "operator admin", "GET /v1/place": "node",
-		"GET /v1/certificates": "admin", "POST /v1/certificates": "admin", "POST /v1/certificates/simulate": "admin", "GET /v1/certificates/{id}": "admin",
-		"POST /v1/certificates/{id}/acts": "admin", "POST /v1/devices/{id}/acts": "admin", "POST /v1/claims": "admin", "GET /v1/claims/{claim}/keeps": "admin",
-		"POST /v1/revocations": "admin", "GET /v1/issuers": "admin", "POST /v1/issuers": "admin", "GET /v1/providers": "admin", "GET /v1/providers/{id}": "admin",
-		"PUT /v1/providers/{id}": "admin", "GET /v1/rules": "admin", "POST /v1/rules": "admin",
-		"GET /v1/benchmark": "node", "POST /v1/benchmark/roots": "node", "POST /v1/benchmark/opening": "node", "GET /v1/benchmarks": "admin", "POST /v1/benchmarks": "admin",
+		"GET /v1/certificates": "operator auditor admin", "POST /v1/certificates": "operator admin", "POST /v1/certificates/simulate": "operator admin",
+		"GET /v1/certificates/{id}": "operator auditor admin", "POST /v1/certificates/{id}/acts": "operator admin", "POST /v1/devices/{id}/acts": "operator admin",
+		"POST /v1/claims": "admin", "GET /v1/claims/{claim}/keeps": "operator admin", "POST /v1/revocations": "admin", "POST /v1/issuers": "admin",
+		"GET /v1/issuers": "renter operator auditor admin", "GET /v1/providers": "renter operator auditor admin", "GET /v1/providers/{id}": "renter operator auditor admin",
+		"PUT /v1/providers/{id}": "admin", "GET /v1/rules": "renter operator auditor admin", "POST /v1/rules": "admin",
+		"GET /v1/benchmark": "node", "POST /v1/benchmark/roots": "node", "POST /v1/benchmark/opening": "node", "GET /v1/benchmarks": "operator auditor admin", "POST /v1/benchmarks": "admin",
 		"POST /v1/activations": "node", "POST /v1/activations/answer": "node", "POST /v1/challenges": "node", "POST /v1/evidence": "node",
 	}
 	public := []string{
@@ -124,12 +128,25 @@ func TestStrangersLearnNothing(t *testing.T) {
 		auditor := func(tenant string, scope client.Scope) string {
 			return l.token(client.Grant{Role: client.RoleAuditor, Tenant: tenant, Scope: scope}).Token
 		}
-		there := map[string]string{"{node}": n.id, "{stream}": ledger.NodeStream(n.id), "{digest}": evidence.String(), "{evidence}": evidence.String(), "{token}": ours.Record.ID, "{id}": "dc-a", "{claim}": evidence.String()}
-		nowhere := map[string]string{"{node}": "node-0000", "{stream}": "node:node-0000", "{digest}": strings.Repeat("0", 64), "{evidence}": strings.Repeat("0", 64), "{token}": "00", "{id}": "dc-none", "{claim}": strings.Repeat("0", 64)}
+		l.registerIssuer("lei.example", "party.domain")
+		said := l.say("lei.example", vetting.Subject{Kind: vetting.UnitProvider, ID: "dc-a"}, "party.domain", "house.example", 30*day)
+		must(t, l.client(l.admin).SetProvider(t.Context(), "dc-a", client.ProviderFacts{Stake: true}))
+		var cert vetting.Certificate
+		must(t, l.client(ours.Token).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "dc-a", Host: n.id, Tier: claim.TierAnonymous}, &cert))
+		l.act(cert.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
+		want(t, l.act(cert.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}), vetting.Certified, claim.TierAnonymous)
+		n.prove() // the certificate's device is known to be this host's
+		device := cert.Place.Devices[0].ID
+		there := map[string]string{"{node}": n.id, "{stream}": ledger.NodeStream(n.id), "{digest}": evidence.String(), "{evidence}": evidence.String(), "{token}": ours.Record.ID, "providers/{id}": "providers/dc-a",
+			"certificates/{id}": "certificates/" + cert.ID, "devices/{id}": "devices/" + device, "{claim}": said.String()}
+		nowhere := map[string]string{"{node}": "node-0000", "{stream}": "node:node-0000", "{digest}": strings.Repeat("0", 64), "{evidence}": strings.Repeat("0", 64), "{token}": "00", "{id}": "none", "{claim}": strings.Repeat("0", 64)}
 		tenants := map[string]map[string]string{ // bodies that name a tenant, by route
-			"POST /v1/join-tokens": {"there": `{"tenant":"dc-a"}`, "nowhere": `{"tenant":"dc-none"}`},
-			"POST /v1/tokens":      {"there": `{"grant":{"role":"operator","tenant":"dc-a"},"expires":"2026-02-02T00:00:00Z"}`, "nowhere": `{"grant":{"role":"operator","tenant":"dc-none"},"expires":"2026-02-02T00:00:00Z"}`},
-			"POST /v1/logs":        {"there": `{"next":"log-2"}`, "nowhere": `{"next":"log-2"}`},
+			"POST /v1/join-tokens":            {"there": `{"tenant":"dc-a"}`, "nowhere": `{"tenant":"dc-none"}`},
+			"POST /v1/tokens":                 {"there": `{"grant":{"role":"operator","tenant":"dc-a"},"expires":"2026-02-02T00:00:00Z"}`, "nowhere": `{"grant":{"role":"operator","tenant":"dc-none"},"expires":"2026-02-02T00:00:00Z"}`},
+			"POST /v1/logs":                   {"there": `{"next":"log-2"}`, "nowhere": `{"next":"log-2"}`},
+			"POST /v1/certificates":           {"there": `{"provider":"dc-a","host":"` + n.id + `","tier":"anonymous"}`, "nowhere": `{"provider":"none","host":"node-0000","tier":"anonymous"}`},
+			"POST /v1/certificates/{id}/acts": {"there": `{"act":"assess"}`, "nowhere": `{"act":"assess"}`},
+			"POST /v1/devices/{id}/acts":      {"there": `{"act":"release","host":"` + n.id + `"}`, "nowhere": `{"act":"release","host":"node-0000"}`},
 		}
 		ask := func(op described, what string, values map[string]string, credential string) (int, string) {
 			path := op.path
@@ -154,7 +171,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			resp, answer := l.send(op.method, path, credential, contentType, []byte(body))
 			return resp.StatusCode, string(answer)
 		}
-		secrets := []string{n.id, evidence.String(), "dc-a", ours.Record.ID}
+		secrets := []string{n.id, evidence.String(), "dc-a", ours.Record.ID, cert.ID, device, said.String()}
 		for _, c := range []struct {
 			name, credential string
 			status           int    // of every answer; 0: it depends
@@ -178,6 +195,12 @@ func TestStrangersLearnNothing(t *testing.T) {
 					route := op.method + " " + op.path
 					aboutOneself := op.path == "/v1/whoami" || c.credential == stranger.credential && slices.Contains(op.schemes, "node") && !strings.Contains(op.path, "{")
 					if len(op.schemes) == 0 || c.status == 0 && aboutOneself {
+						continue
+					}
+					if c.name == "a renter" && strings.HasPrefix(route, "GET /v1/providers") { // what stands in a certificate is for renters
+						if status, answer := ask(op, "there", there, c.credential); status != 200 || !strings.Contains(answer, "dc-a") || strings.Contains(answer, n.id) || strings.Contains(answer, device) {
+							t.Errorf("%s: %d %.600s", route, status, answer)
+						}
 						continue
 					}
 					status, answer := ask(op, "there", there, c.credential)
@@ -208,15 +231,42 @@ func TestStrangersLearnNothing(t *testing.T) {
 					if op.method != "GET" || op.path == "/v1/whoami" || !slices.Contains(op.schemes, c.credential[:strings.IndexByte(c.credential, '_')]) {
 						continue
 					}
-					if strings.Contains(op.path, "{id}") || strings.Contains(op.path, "{claim}") {
-						continue // of certificates, which are an admin's alone and of which there is none here
-					}
 					status, answer := ask(op, "there", there, c.credential)
+					if c.unlike != "" && op.path == "/v1/providers/{id}" {
+						if status != 404 { // a scope of nodes is none of their provider
+							t.Errorf("%s: GET %s: %d %.300s", c.name, op.path, status, answer)
+						}
+						continue
+					}
 					if status != 200 && !(strings.HasSuffix(op.path, "/ear") && status == 409) || c.unlike != "" && strings.Contains(answer, c.unlike) {
 						t.Errorf("%s: GET %s: %d %.300s", c.name, op.path, status, answer)
 					}
 				}
 			}
+		})
+		t.Run("certificates are asked for and kept by whose they are, and judged by others", func(t *testing.T) {
+			var c vetting.Certificate
+			request := client.CertificateRequest{Provider: "dc-b", Host: n.id, Tier: claim.TierAnonymous}
+			refused(t, l.client(theirs.Token).RequestCertificate(t.Context(), request, &c), 404, "not-found")
+			request.Host = second.id
+			refused(t, l.client(ours.Token).RequestCertificate(t.Context(), request, &c), 404, "not-found") // for another provider
+			request.Provider, request.As = "dc-a", "user:olga"
+			refused(t, l.client(ours.Token).RequestCertificate(t.Context(), request, &c), 403, "forbidden")
+			request.As = ""
+			must(t, l.client(ours.Token).RequestCertificate(t.Context(), request, &c))
+			if c.Submitter != "token:"+ours.Record.ID {
+				t.Errorf("asked for by %s", c.Submitter)
+			}
+			for act, a := range map[string]client.CertificateAct{
+				vetting.ActAssign: {Reviewer: "user:rita"}, vetting.ActPass: {}, vetting.ActFail: {Code: vetting.ReasonUnproven}, vetting.ActFreeze: {}, vetting.ActRevoke: {}, vetting.ActTriage: {}, vetting.ActRule: {},
+			} {
+				a.Act = act
+				refused(t, l.client(ours.Token).ActOnCertificate(t.Context(), c.ID, a, &c), 403, "forbidden")
+			}
+			must(t, l.client(ours.Token).ActOnCertificate(t.Context(), cert.ID, client.CertificateAct{Act: vetting.ActAssess}, &c))
+			var d vetting.DeviceState
+			refused(t, l.client(ours.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceSettle, Host: n.id, Evidence: evidence}, &d), 403, "forbidden")
+			must(t, l.client(ours.Token).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: n.id}, &d))
 		})
 		n.challenge() // none of it ended anything of ours
 		_, err := l.client(ours.Token).Whoami(t.Context())
@@ -360,6 +410,23 @@ func TestScope(t *testing.T) {
 			resp, data := l.send("GET", path, credential, "", nil)
 			if resp.StatusCode != tc.status || tc.status == 200 && canon.Sum(data) != tc.digest || tc.status == 404 && !strings.Contains(string(data), `"detail":"no such thing"`) {
 				t.Errorf("%s: %d %.200s, want %d", tc.name, resp.StatusCode, data, tc.status)
+			}
+		}
+	})
+	t.Run("what is carried over", func(t *testing.T) { // names what everybody said before
+		l.closeLog("assay.test/2")
+		for credential, want := range map[string]int{auditor("", client.Scope{}): 1, auditor("", client.Scope{From: from}): 0, auditor("dc-a", client.Scope{}): 0} {
+			_, text := l.send("GET", "/v1/entries?from=0&log=assay.test/2", credential, "", nil)
+			var page client.Entries
+			must(t, json.Unmarshal(text, &page))
+			got := 0
+			for _, e := range page.Entries {
+				if e.Kind == ledger.KindCarried {
+					got++
+				}
+			}
+			if got != want || len(page.Entries) == 0 {
+				t.Errorf("reads %d of what was carried over among %d entries, want %d", got, len(page.Entries), want)
 			}
 		}
 	})

@@ -279,6 +279,10 @@ func (s *Server) adminOperations(api huma.API) {
 		func(ctx context.Context, in *nodesInput) (*answer[client.Nodes], error) {
 			return answered(s.nodes(ctx, callerOf(ctx), in.After))
 		})
+	register(s, api, operation(http.MethodGet, "/v1/nodes/{node}/refusal", "refusal", "Ask why a node is refused as things stand, and which nodes are nearest to it", http.StatusOK, 0, schemeOperator, schemeAdmin),
+		func(ctx context.Context, in *nodeInput) (*answer[nodeRefusal], error) {
+			return answered(s.refusal(ctx, callerOf(ctx), in.Node))
+		})
 	register(s, api, operation(http.MethodDelete, "/v1/nodes/{node}", "revoke", "Revoke a node", http.StatusNoContent, 0, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *nodeInput) (*empty, error) {
 			return &empty{}, s.revoke(ctx, callerOf(ctx), in.Node)

@@ -240,7 +240,7 @@ func (s *Server) judge(ctx context.Context, t takenEvidence, got fetched, now ca
 		return j, err
 	}
 	j.claims, j.proven, j.clocks = appraisal.Claims, shown, verifier.Clocks(o, appraisal)
-	j.shown = shownBy(shown, appraisal.Claims)
+	j.shown = verifier.Shown(shown, appraisal.Claims)
 	unique := appraisal.Claims.Find("set.device-unique", "set")
 	if len(enrolled) == 0 && unique != nil && unique.Status == claim.Affirmed {
 		j.enrol = shown

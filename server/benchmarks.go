@@ -70,9 +70,9 @@ func (s *Server) benchmarkOperations(api huma.API) {
 		func(ctx context.Context, in *planInput) (*answer[client.Planned], error) {
 			return answered(s.planBenchmark(ctx, in.Body))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/benchmarks", "benchmarks", "Ask what benchmarks of nodes came to", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/benchmarks", "benchmarks", "Ask what benchmarks of nodes came to", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *measuresInput) (*answer[client.Measured], error) {
-			return answered(s.measured(ctx, in.Nodes))
+			return answered(s.measured(ctx, callerOf(ctx), in.Nodes))
 		})
 }
 
@@ -537,11 +537,21 @@ func digests(rows *sql.Rows) (out []canon.Digest, err error) {
 	return out, rows.Err()
 }
 
-// measured says what benchmarks of nodes came to, and what claims that makes.
-func (s *Server) measured(ctx context.Context, nodes []string) (client.Measured, error) {
+// measured says what benchmarks of a caller's nodes came to, and what claims that makes.
+func (s *Server) measured(ctx context.Context, who caller, nodes []string) (client.Measured, error) {
 	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
 	if len(nodes) == 0 || len(nodes) > capacity.MaxNodes {
 		return client.Measured{}, refuse(codeMalformed, "%d nodes, want 1 to %d", len(nodes), capacity.MaxNodes)
+	}
+	own := &filter{}
+	own.among(`node.id`, nodes)
+	who.ownNodes(own)
+	var known int
+	if err := s.store.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM node WHERE `+own.String(), own.args...).Scan(&known); err != nil {
+		return client.Measured{}, fmt.Errorf("look for nodes: %w", err)
+	}
+	if known != len(nodes) {
+		return client.Measured{}, refuse(codeNotFound, "no such node")
 	}
 	all, err := s.measures(ctx, s.store.db.Reader(), nodes, max(maxMeasures/len(nodes), 2*capacity.RoundsToShow))
 	if err != nil {

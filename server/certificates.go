@@ -52,38 +52,41 @@ type (
 )
 
 func (s *Server) certificateOperations(api huma.API) {
-	register(s, api, operation(http.MethodPost, "/v1/certificates", "requestCertificate", "Draft and submit a certificate", http.StatusCreated, MaxVettingJSON, schemeAdmin),
+	register(s, api, operation(http.MethodPost, "/v1/certificates", "requestCertificate", "Draft and submit a certificate", http.StatusCreated, MaxVettingJSON, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *certificateRequestInput) (*answer[vetting.Certificate], error) {
-			return answered(s.requestCertificate(ctx, in.Body))
+			return answered(s.requestCertificate(ctx, callerOf(ctx), in.Body))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/certificates", "certificates", "List certificates", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/certificates", "certificates", "List certificates", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *certificatesInput) (*answer[certificateList], error) {
-			return answered(s.certificates(ctx, in.Provider, in.After))
+			return answered(s.certificates(ctx, callerOf(ctx), in.Provider, in.After))
 		})
-	register(s, api, operation(http.MethodPost, "/v1/certificates/simulate", "simulate", "Ask what would become of hosts if a vendor raised its level; nothing is stored", http.StatusOK, MaxVettingJSON, schemeAdmin),
+	register(s, api, operation(http.MethodPost, "/v1/certificates/simulate", "simulate", "Ask what would become of hosts if a vendor raised its level; nothing is stored", http.StatusOK, MaxVettingJSON, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *simulationInput) (*answer[simulated], error) {
-			return answered(s.simulate(ctx, in.Body))
+			return answered(s.simulate(ctx, callerOf(ctx), in.Body))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/certificates/{id}", "certificate", "Ask how a certificate stands", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/certificates/{id}", "certificate", "Ask how a certificate stands", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *certificateInput) (*answer[vetting.Certificate], error) {
-			return answered(s.certificate(ctx, in.ID))
+			return answered(s.certificate(ctx, callerOf(ctx), in.ID))
 		})
-	register(s, api, operation(http.MethodPost, "/v1/certificates/{id}/acts", "actOnCertificate", "Let something happen to a certificate", http.StatusCreated, MaxVettingJSON, schemeAdmin),
+	register(s, api, operation(http.MethodPost, "/v1/certificates/{id}/acts", "actOnCertificate", "Let something happen to a certificate", http.StatusCreated, MaxVettingJSON, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *certificateActInput) (*answer[vetting.Certificate], error) {
-			return answered(s.actOnCertificate(ctx, in.ID, in.Body))
+			return answered(s.actOnCertificate(ctx, callerOf(ctx), in.ID, in.Body))
 		})
-	register(s, api, operation(http.MethodPost, "/v1/devices/{id}/acts", "actOnDevice", "Say whose a contested device is, or give one up", http.StatusCreated, MaxVettingJSON, schemeAdmin),
+	register(s, api, operation(http.MethodPost, "/v1/devices/{id}/acts", "actOnDevice", "Say whose a contested device is, or give one up", http.StatusCreated, MaxVettingJSON, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *deviceActInput) (*answer[vetting.DeviceState], error) {
-			return answered(s.actOnDevice(ctx, in.ID, in.Body))
+			return answered(s.actOnDevice(ctx, callerOf(ctx), in.ID, in.Body))
 		})
 }
 
-// principal names who acts: somebody for whom the operator speaks, or the token.
-func principal(ctx context.Context, as string) string {
-	if as != "" {
-		return as
+// principal names who acts: somebody for whom an admin speaks, or the token.
+func principal(who caller, as string) (string, error) {
+	switch {
+	case as == "":
+		return who.token.Principal, nil
+	case who.use != client.RoleAdmin:
+		return "", refuse(codeForbidden, "an admin alone speaks for others, and names %.80q", as)
 	}
-	return callerOf(ctx).token.Principal
+	return as, nil
 }
 
 // refused turns an event that does not fit into a refusal, and passes on any other error.
@@ -107,7 +110,7 @@ func assertions(said []client.PartyAssertion) (list []vetting.Assertion, err err
 }
 
 // requestCertificate drafts a certificate and submits it.
-func (s *Server) requestCertificate(ctx context.Context, r client.CertificateRequest) (c vetting.Certificate, err error) {
+func (s *Server) requestCertificate(ctx context.Context, who caller, r client.CertificateRequest) (c vetting.Certificate, err error) {
 	said, err := assertions(r.Assertions)
 	if err != nil {
 		return c, err
@@ -120,10 +123,17 @@ func (s *Server) requestCertificate(ctx context.Context, r client.CertificateReq
 	if err != nil {
 		return c, err
 	}
-	id, by := "c-"+hex.EncodeToString(draw), principal(ctx, r.As)
+	id := "c-" + hex.EncodeToString(draw)
+	by, err := principal(who, r.As)
+	if err != nil {
+		return c, err
+	}
 	err = s.sit(ctx, func(v *sitting) error {
+		if !who.mayKnow(r.Provider) {
+			return refuse(codeNotFound, "no such provider")
+		}
 		if r.Host != "" {
-			if place.Devices, err = v.devicesOf(ctx, r.Host); err != nil {
+			if place.Devices, err = v.devicesOf(ctx, who, r.Host); err != nil {
 				return err
 			}
 			last, ok, err := s.certificateOf(ctx, v.sql, "", r.Host)
@@ -150,10 +160,14 @@ func (s *Server) requestCertificate(ctx context.Context, r client.CertificateReq
 	return c, refused(err)
 }
 
-// devicesOf returns the devices that a node is enrolled with.
-func (v *sitting) devicesOf(ctx context.Context, node string) ([]vetting.Device, error) {
+// devicesOf returns the devices that a caller's node is enrolled with. It holds the node's row: no verdict on the node is made
+// that knows of no certificate of it, until the one that is drafted is there.
+func (v *sitting) devicesOf(ctx context.Context, who caller, node string) ([]vetting.Device, error) {
+	var own filter
+	own.and(`node.id = ?`, node)
+	who.ownNodes(&own)
 	var revoked int64
-	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`, node).Scan(&revoked); err != nil || revoked != 0 {
+	if err := v.sql.QueryRowContext(ctx, `SELECT revoked FROM node WHERE `+own.String()+v.s.store.db.ForUpdate(), own.args...).Scan(&revoked); err != nil || revoked != 0 {
 		return nil, refuse(codeNotFound, "no such node, or it was revoked: %.80q", node)
 	}
 	held, err := v.s.devices(ctx, `node = $1`, node)
@@ -171,21 +185,30 @@ func (v *sitting) devicesOf(ctx context.Context, node string) ([]vetting.Device,
 	return vetting.Devices(all), nil
 }
 
-func (s *Server) certificate(ctx context.Context, id string) (vetting.Certificate, error) {
-	c, err := loadMachine[vetting.Certificate](ctx, s.store.db.Reader(), "", machineCertificate, id)
-	if errors.Is(err, errNoMachine) {
-		return c, refuse(codeNotFound, "no such certificate")
+func (s *Server) certificate(ctx context.Context, who caller, id string) (c vetting.Certificate, err error) {
+	own := &filter{}
+	own.and(`kind = 'certificate' AND id = ?`, id)
+	who.ownMachines(own)
+	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), own.String(), own.args...)
+	if err == nil && len(all) == 0 {
+		err = refuse(codeNotFound, "no such certificate")
 	}
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	return all[0], nil
 }
 
-func (s *Server) certificates(ctx context.Context, provider, after string) (certificateList, error) {
-	where, args := `kind = 'certificate' AND id > $1`, []any{after}
+func (s *Server) certificates(ctx context.Context, who caller, provider, after string) (certificateList, error) {
+	own := &filter{}
+	own.and(`kind = 'certificate' AND id > ?`, after)
 	if provider != "" {
-		where, args = where+` AND tenant = $2`, append(args, provider)
+		own.and(`tenant = ?`, provider)
 	}
+	who.ownMachines(own)
+	where := own.String()
 	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), where+fmt.Sprintf(` AND id <= COALESCE((SELECT MAX(id) FROM
-		(SELECT id FROM machine WHERE %s ORDER BY id LIMIT %d) AS page), '')`, where, MaxPage), args...)
+		(SELECT id FROM machine WHERE %s ORDER BY id LIMIT %d) AS page), '')`, where, MaxPage), own.args...)
 	list := certificateList{Certificates: append([]vetting.Certificate{}, all...)}
 	if len(all) == MaxPage {
 		list.After = all[MaxPage-1].ID
@@ -199,7 +222,13 @@ var actsAsked = map[string]bool{
 	vetting.ActWindow: true, vetting.ActFreeze: true, vetting.ActRevoke: true, vetting.ActAppeal: true, vetting.ActTriage: true, vetting.ActRule: true, vetting.ActEnd: true,
 }
 
-func (s *Server) actOnCertificate(ctx context.Context, id string, r client.CertificateAct) (c vetting.Certificate, err error) {
+// actsOfOperators are those of them that an operator can ask for, of its own certificates. All others are of who reviews and
+// rules.
+var actsOfOperators = map[string]bool{
+	vetting.ActAssess: true, vetting.ActEdit: true, vetting.ActRenew: true, vetting.ActWindow: true, vetting.ActAppeal: true, vetting.ActEnd: true,
+}
+
+func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r client.CertificateAct) (c vetting.Certificate, err error) {
 	said, err := assertions(r.Assertions)
 	if err != nil {
 		return c, err
@@ -207,13 +236,23 @@ func (s *Server) actOnCertificate(ctx context.Context, id string, r client.Certi
 	if !actsAsked[r.Act] {
 		return c, refuse(codeMalformed, "act %.80q: nothing that can be asked for", r.Act)
 	}
+	by, err := principal(who, r.As)
+	if err != nil {
+		return c, err
+	}
 	a := vetting.Act{
-		Act: r.Act, By: principal(ctx, r.As), Tier: r.Tier, Reviewer: r.Reviewer, Officers: r.Officers, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
+		Act: r.Act, By: by, Tier: r.Tier, Reviewer: r.Reviewer, Officers: r.Officers, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
 		Reason: r.Reason, Window: vetting.Window{From: r.From, Until: r.Until}, Assertions: said,
 	}
 	err = s.sit(ctx, func(v *sitting) error {
 		if c, err = v.certificate(ctx, id); err != nil {
 			return err
+		}
+		if !who.mayKnow(c.Place.Provider) {
+			return refuse(codeNotFound, "no such certificate")
+		}
+		if who.use != client.RoleAdmin && !actsOfOperators[r.Act] {
+			return refuse(codeForbidden, "act %s is of who reviews and rules: an admin", r.Act)
 		}
 		weighs := a.Act == vetting.ActPass || a.Act == vetting.ActAssess
 		check := a
@@ -243,9 +282,14 @@ func (s *Server) actOnCertificate(ctx context.Context, id string, r client.Certi
 	return c, refused(err)
 }
 
-func (s *Server) actOnDevice(ctx context.Context, id string, r client.DeviceAct) (d vetting.DeviceState, err error) {
+// actOnDevice lets the operator of a device give it up, and an admin say whose it is.
+func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r client.DeviceAct) (d vetting.DeviceState, err error) {
 	if r.Act != vetting.DeviceSettle && r.Act != vetting.DeviceRelease {
 		return d, refuse(codeMalformed, "act %.80q: want settle or release", r.Act)
+	}
+	by, err := principal(who, r.As)
+	if err != nil {
+		return d, err
 	}
 	err = s.sit(ctx, func(v *sitting) error {
 		if d, err = loadMachine[vetting.DeviceState](ctx, v.sql, s.store.db.ForUpdate(), machineDevice, id); errors.Is(err, errNoMachine) {
@@ -253,8 +297,14 @@ func (s *Server) actOnDevice(ctx context.Context, id string, r client.DeviceAct)
 		} else if err != nil {
 			return err
 		}
+		if !who.mayKnow(d.Holder.Provider) {
+			return refuse(codeNotFound, "no such device")
+		}
+		if who.use != client.RoleAdmin && r.Act != vetting.DeviceRelease {
+			return refuse(codeForbidden, "act %s is of who reviews and rules: an admin", r.Act)
+		}
 		before := d
-		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: d.Holder.Provider, Host: r.Host, By: principal(ctx, r.As), Evidence: r.Evidence}
+		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: d.Holder.Provider, Host: r.Host, By: by, Evidence: r.Evidence}
 		if err := sighting.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}
@@ -278,8 +328,8 @@ func (s *Server) actOnDevice(ctx context.Context, id string, r client.DeviceAct)
 	return d, refused(err)
 }
 
-// simulate says what would become of hosts. It changes nothing.
-func (s *Server) simulate(ctx context.Context, r client.Simulation) (simulated, error) {
+// simulate says what would become of a caller's hosts. It changes nothing.
+func (s *Server) simulate(ctx context.Context, who caller, r client.Simulation) (simulated, error) {
 	if err := (vetting.Subject{Kind: vetting.UnitModel, ID: r.Model}).Validate(); err != nil {
 		return simulated{}, refuse(codeMalformed, "%v", err)
 	}
@@ -302,7 +352,7 @@ func (s *Server) simulate(ctx context.Context, r client.Simulation) (simulated, 
 	if len(policies) == 0 {
 		policies = append(policies, s.given.policy)
 	}
-	hosts, err := s.candidates(ctx)
+	hosts, err := s.candidates(ctx, who)
 	if err != nil {
 		return simulated{}, err
 	}
@@ -322,7 +372,7 @@ type rulesInput struct {
 }
 
 func (s *Server) rulesOperations(api huma.API) {
-	register(s, api, operation(http.MethodGet, "/v1/rules", "rules", "Ask for the operator's parameters as they stand", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/rules", "rules", "Ask for the operator's parameters as they stand", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, _ *empty) (*answer[vetting.Parameters], error) {
 			var p vetting.Parameters
 			err := s.view(ctx, func(_ *vetting.Registry, h *vetting.History, now canon.Time) error {

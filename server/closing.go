@@ -207,6 +207,10 @@ func (s *Server) closeLog(ctx context.Context, tx *Tx) (k keys, closed bool, err
 	if err := tx.carry(ctx, last, k.last, now); err != nil {
 		return k, false, fmt.Errorf("carry over what stands: %w", err)
 	}
+	s.store.testingOnlyStep("enrolments")
+	if err := tx.carryVetting(ctx, current.Origin, k.last, now); err != nil {
+		return k, false, fmt.Errorf("carry over what stands of providers: %w", err)
+	}
 	s.store.testingOnlyStep("opening entries")
 	return k, true, nil
 }

@@ -43,6 +43,8 @@ func (r *entryReader) mayRead(ctx context.Context, e ledger.Entry) (bool, error)
 	switch {
 	case r.readsAll() || slices.Contains(shared, e.Kind):
 		return true, nil
+	case e.Kind == ledger.KindCarried: // it names words and appraisals of before, of everybody
+		return false, nil
 	case !r.who.within(e.Time):
 		return false, nil
 	case r.who.ofTheHouse():

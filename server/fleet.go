@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/assay-network/assay/attest"
-	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/enrol"
 	"github.com/assay-network/assay/internal/canon"
@@ -177,42 +175,6 @@ func (s *Server) placeOf(ctx context.Context, node string) (client.Place, error)
 		p.Findings = append(p.Findings, finding)
 	}
 	return p, nil
-}
-
-// shownBy returns the devices that an appraisal lets be taken for the node's: those of evidence that answers the challenge
-// and is bound to the node's keys. What was only copied from another machine shows nothing.
-func shownBy(proven []attest.Identity, claims claim.Set) (shown []ledger.Device) {
-	aliases := map[string]canon.Hex{} // leaf of each PDI
-	for _, c := range claims {
-		if (strings.HasSuffix(c.ID, ".freshness") || strings.HasPrefix(c.ID, "binding.")) && c.Status != claim.Affirmed {
-			return nil
-		}
-		if c.ID == "nvidia.identity" && c.Status == claim.Affirmed {
-			var pdi string
-			var leaf canon.Hex
-			for _, word := range strings.Fields(c.Value) {
-				name, value, _ := strings.Cut(word, ":")
-				switch name {
-				case "pdi":
-					pdi = value
-				case "leaf":
-					if err := leaf.UnmarshalText([]byte(value)); err != nil {
-						return nil
-					}
-				}
-			}
-			aliases[pdi] = leaf
-		}
-	}
-	for _, id := range proven {
-		d := ledger.Device{Kind: id.Kind, Value: id.Value}
-		if strings.HasPrefix(id.Kind, "nvidia-") {
-			d.Alias = aliases[id.Value.String()]
-		}
-		shown = append(shown, d)
-	}
-	slices.SortFunc(shown, ledger.Device.Compare)
-	return slices.CompactFunc(shown, func(a, b ledger.Device) bool { return a.Compare(b) == 0 })
 }
 
 // recordShown keeps and logs what a node's evidence showed, where it is not what the node showed before.

@@ -45,15 +45,15 @@ func (s *Server) issuerOperations(api huma.API) {
 		func(ctx context.Context, in *claimInput) (*answer[client.Logged], error) {
 			return answered(s.takeClaim(ctx, bytes.Clone(in.RawBody)))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/claims/{claim}/keeps", "keeps", "Ask which hosts stand in their tier by a claim", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/claims/{claim}/keeps", "keeps", "Ask which hosts stand in their tier by a claim", http.StatusOK, 0, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *keepsInput) (*answer[keeps], error) {
 			digest, err := canon.ParseDigest(in.Claim)
 			if err != nil {
 				return nil, refuse(codeMalformed, "%v", err)
 			}
-			return answered(s.keeps(ctx, digest))
+			return answered(s.keeps(ctx, callerOf(ctx), digest))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/issuers", "issuers", "List who may speak, of what, and until when", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/issuers", "issuers", "List who may speak, of what, and until when", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, _ *empty) (*answer[issuerList], error) {
 			list := issuerList{Issuers: []vetting.Issuer{}}
 			err := s.view(ctx, func(r *vetting.Registry, _ *vetting.History, now canon.Time) error {
@@ -195,15 +195,16 @@ func (s *Server) revokeUnit(ctx context.Context, r client.UnitRevocation) (l cli
 	return l, refused(err)
 }
 
-// keeps says which hosts would leave their tier if a claim were not renewed.
-func (s *Server) keeps(ctx context.Context, claim canon.Digest) (keeps, error) {
-	hosts, err := s.candidates(ctx)
+// keeps says which of a caller's hosts would leave their tier if a claim were not renewed. An operator knows of the claims
+// that its certificates have.
+func (s *Server) keeps(ctx context.Context, who caller, claim canon.Digest) (keeps, error) {
+	hosts, err := s.candidates(ctx, who)
 	if err != nil {
 		return keeps{}, err
 	}
 	k := keeps{Hosts: []string{}, Of: len(hosts)}
 	return k, s.view(ctx, func(r *vetting.Registry, h *vetting.History, now canon.Time) error {
-		if _, err := r.Find(claim); err != nil {
+		if _, err := r.Find(claim); err != nil || !who.mayKnow("") && !slices.ContainsFunc(hosts, func(c vetting.Candidate) bool { return c.Certificate.Names(claim) }) {
 			return refuse(codeNotFound, "no such claim")
 		}
 		for _, one := range hosts {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/assay-network/assay/agent"
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/audit"
@@ -23,6 +24,7 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb/pgtest"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/server"
 )
 
@@ -282,7 +284,7 @@ func TestChainOfLogs(t *testing.T) {
 
 // replayed has an auditor replay each log of a store alone, by a trust file of any moment up to its own, and all of them as a
 // chain, by one of any.
-func replayed(t *testing.T, s *server.Store, submitted ...client.Submitted) {
+func replayed(t *testing.T, s *server.Store, submitted ...client.Submitted) (together []audit.Report) {
 	t.Helper()
 	var o audit.Options
 	for _, sub := range submitted {
@@ -316,7 +318,9 @@ func replayed(t *testing.T, s *server.Store, submitted ...client.Submitted) {
 		if report.Outcome != audit.Equal {
 			t.Errorf("audit of the chain by the keys of %s: %s\n%s", origin, report.Outcome, report.Text())
 		}
+		together = report.Logs
 	}
+	return together
 }
 
 func (l *lab) database() string {
@@ -409,7 +413,7 @@ func waitForLog(t *testing.T, url, origin string) {
 // TestKillClosing kills the server after each step of closing a log. What is there then is a log that is open, or the next
 // one, whole; the server that comes after it goes on to the same end.
 func TestKillClosing(t *testing.T) {
-	for step, closed := range map[string]bool{"closing entry": false, "final tree": false, "opening entries": false, "closed": true, "last checkpoint": true} {
+	for step, closed := range map[string]bool{"closing entry": false, "final tree": false, "enrolments": false, "opening entries": false, "closed": true, "last checkpoint": true} {
 		t.Run(step, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, url string) {
 				world := t.TempDir()
@@ -423,6 +427,9 @@ func TestKillClosing(t *testing.T) {
 				first := pledgeOne(t.Context(), c, n)
 				operator, err := client.New(client.Config{URL: c.url, Credential: string(admin)})
 				must(t, err)
+				must(t, operator.RegisterIssuer(t.Context(), client.IssuerRegistration{ID: "lei.example", Key: spkiOf(t, "lei.example"), Attributes: []string{"party.identity"}, Until: canon.At(worldBegin.Add(400 * day))}))
+				var cert vetting.Certificate
+				must(t, operator.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &cert))
 				must(t, operator.CloseLog(t.Context(), "assay.test/2"))
 				if err := c.cmd.Wait(); err == nil || c.cmd.ProcessState.Exited() {
 					t.Fatalf("the child ended by itself: %v\n%s", err, &c.said)
@@ -440,6 +447,9 @@ func TestKillClosing(t *testing.T) {
 				}
 				c = startChild(t, world, url, began)
 				waitForLog(t, c.url, "assay.test/2")
+				operator, err = client.New(client.Config{URL: c.url, Credential: string(admin)})
+				must(t, err)
+				must(t, operator.ActOnCertificate(t.Context(), cert.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"}, &cert))
 				second := pledgeOne(t.Context(), c, n)
 				if first == nil || first.got == nil || second == nil || second.got == nil {
 					t.Fatalf("not promised: %+v, %+v", first, second)
@@ -447,6 +457,7 @@ func TestKillClosing(t *testing.T) {
 				must(t, c.cmd.Process.Signal(syscall.SIGTERM))
 				must(t, c.cmd.Wait())
 				checkPledges(t, world, url, began, []*pledge{first, second})
+				replayed(t, store)
 			})
 		})
 	}
@@ -618,7 +629,7 @@ func TestRenewedOverLogs(t *testing.T) {
 	replayed(t, s)
 }
 
-// BenchmarkClose closes a log with 10,000 enrolments that stand, all of which the next one takes over.
+// BenchmarkClose closes a log with 10,000 enrolments and 10,000 certificates that stand, all of which the next one takes over.
 func BenchmarkClose(b *testing.B) {
 	for kind, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(b.TempDir(), "assay.db"), "postgres": pgtest.URL(b)} {
 		b.Run(kind, func(b *testing.B) {
@@ -646,6 +657,7 @@ func BenchmarkClose(b *testing.B) {
 				}
 				return nil
 			}))
+			must(b, s.TestingOnlyCertify(b.Context(), 10_000))
 			must(b, s.Advance(b.Context()))
 			operator, err := client.New(client.Config{URL: h.URL, Credential: s.NewAdminToken()})
 			must(b, err)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/go-json-experiment/json"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/sqldb"
 )
@@ -79,6 +82,15 @@ var statuses = map[string]struct {
 	codeBusy:                    {http.StatusServiceUnavailable, "the server is busy"},
 	codeClosing:                 {http.StatusServiceUnavailable, "one log ends, and another begins"},
 	codeConflict:                {http.StatusConflict, "it cannot be done now"},
+}
+
+// Codes returns the codes of refusals of /v1, in order.
+func Codes() []claim.Code {
+	var all []claim.Code
+	for _, code := range slices.Sorted(maps.Keys(statuses)) {
+		all = append(all, claim.Code{Code: code, Means: statuses[code].title})
+	}
+	return all
 }
 
 // problem is a refusal (RFC 9457). It is an error, so that any depth can refuse.

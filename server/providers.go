@@ -29,8 +29,12 @@ type (
 		ID   string `path:"id"`
 		Body client.ProviderFacts
 	}
+	providersInput struct {
+		After string `query:"after" doc:"id of a provider: the page begins after it"`
+	}
 	providerList struct {
 		Providers []providerRow `json:"providers"`
+		After     string        `json:"after,omitzero"` // where the next page begins; absent: this was the last
 	}
 	providerRow struct {
 		Provider     string `json:"provider"`
@@ -64,11 +68,13 @@ type (
 const badgeType = "assay/badge/v1"
 
 func (s *Server) providerOperations(api huma.API) {
-	register(s, api, operation(http.MethodGet, "/v1/providers", "providers", "List providers", http.StatusOK, 0, schemeAdmin),
-		func(ctx context.Context, _ *empty) (*answer[providerList], error) { return answered(s.providers(ctx)) })
-	register(s, api, operation(http.MethodGet, "/v1/providers/{id}", "provider", "Ask what is known of a provider", http.StatusOK, 0, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/providers", "providers", "List providers", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+		func(ctx context.Context, in *providersInput) (*answer[providerList], error) {
+			return answered(s.providers(ctx, callerOf(ctx), in.After))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/providers/{id}", "provider", "Ask what is known of a provider; a renter is told what its certificates that stand say", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *providerInput) (*answer[providerAnswer], error) {
-			return answered(s.provider(ctx, in.ID))
+			return answered(s.provider(ctx, callerOf(ctx), in.ID))
 		})
 	register(s, api, operation(http.MethodPut, "/v1/providers/{id}", "setProvider", "Record what the operator found out about a provider", http.StatusNoContent, MaxJSON, schemeAdmin),
 		func(ctx context.Context, in *factsInput) (*empty, error) {
@@ -88,26 +94,28 @@ func (s *Server) providerOperations(api huma.API) {
 
 const svgType = "image/svg+xml"
 
-func (s *Server) providers(ctx context.Context) (providerList, error) {
+// providers lists the providers that a caller may know of, in the order of their ids: a renter knows of those that have a
+// certificate which stands.
+func (s *Server) providers(ctx context.Context, who caller, after string) (providerList, error) {
 	list := providerList{Providers: []providerRow{}}
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT tenant FROM machine WHERE kind = 'certificate' UNION SELECT id FROM provider ORDER BY 1 LIMIT $1`, MaxPage)
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT tenant FROM machine WHERE kind = 'certificate' AND tenant > $1
+		UNION SELECT id FROM provider WHERE id > $1 ORDER BY 1 LIMIT $2`, after, MaxPage)
 	if err != nil {
 		return list, fmt.Errorf("list providers: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var row providerRow
-		if err := rows.Scan(&row.Provider); err != nil {
-			return list, fmt.Errorf("list providers: %w", err)
-		}
-		list.Providers = append(list.Providers, row)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	names, err := texts(rows)
+	if err != nil {
 		return list, fmt.Errorf("list providers: %w", err)
 	}
-	for i := range list.Providers {
-		row := &list.Providers[i]
-		all, err := s.certificatesOf(ctx, row.Provider)
+	if len(names) == MaxPage {
+		list.After = names[MaxPage-1]
+	}
+	for _, name := range names {
+		row := providerRow{Provider: name}
+		if who.use != client.RoleRenter && !who.mayKnow(name) {
+			continue
+		}
+		all, err := s.certificatesOf(ctx, name)
 		if err != nil {
 			return list, err
 		}
@@ -117,6 +125,9 @@ func (s *Server) providers(ctx context.Context) (providerList, error) {
 				row.Tier = vetting.Higher(row.Tier, c.Tier)
 			}
 		}
+		if row.Certificates > 0 || who.use != client.RoleRenter {
+			list.Providers = append(list.Providers, row)
+		}
 	}
 	return list, nil
 }
@@ -125,7 +136,14 @@ func (s *Server) certificatesOf(ctx context.Context, provider string) ([]vetting
 	return machines[vetting.Certificate](ctx, s.store.db.Reader(), `kind = 'certificate' AND tenant = $1`, provider)
 }
 
-func (s *Server) provider(ctx context.Context, id string) (p providerAnswer, err error) {
+// provider says what is known of a provider to those who may know it all, and to a renter what its certificates say that stand.
+func (s *Server) provider(ctx context.Context, who caller, id string) (p providerAnswer, err error) {
+	if who.use == client.RoleRenter {
+		return s.shownToRenters(ctx, id)
+	}
+	if !who.mayKnow(id) {
+		return p, refuse(codeNotFound, "no such provider")
+	}
 	p.Provider, p.Notices = id, []vetting.Notice{}
 	known := true
 	var stake int64
@@ -165,6 +183,25 @@ func (s *Server) provider(ctx context.Context, id string) (p providerAnswer, err
 		p.Notices = append(p.Notices, n)
 	}
 	return p, rows.Err()
+}
+
+// shownToRenters leaves out whose chips and hosts these are, what goes on between the provider and the operator, and what does
+// not stand.
+func (s *Server) shownToRenters(ctx context.Context, id string) (p providerAnswer, err error) {
+	p = providerAnswer{Provider: id, Certificates: []vetting.Certificate{}, Devices: []vetting.DeviceState{}, Notices: []vetting.Notice{}}
+	all, err := s.certificatesOf(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	for _, c := range all {
+		if c.Live() {
+			p.Certificates = append(p.Certificates, c.Public())
+		}
+	}
+	if len(p.Certificates) == 0 {
+		return p, refuse(codeNotFound, "no such provider")
+	}
+	return p, nil
 }
 
 // setProvider logs what the operator found out, and weighs the provider's certificates anew.

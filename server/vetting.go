@@ -434,9 +434,17 @@ func (s *Server) certificateOf(ctx context.Context, q querier, lock, host string
 }
 
 // party returns what the certificate of a node says of the party, for a verdict, and its bytes. The certificate stays as it
-// is until the transaction ends. Without a certificate there are no claims and no bytes.
+// is until the transaction ends. Without a certificate there are no claims and no bytes, and the node gets none until then:
+// whoever drafts one holds the node's row as well.
 func (s *Server) party(ctx context.Context, tx *Tx, node string) (claim.Set, []byte, error) {
 	c, ok, err := s.certificateOf(ctx, tx.SQL, s.store.db.ForUpdate(), node)
+	if err == nil && !ok {
+		var revoked int64
+		if err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked); err != nil {
+			return nil, nil, fmt.Errorf("hold the node: %w", err)
+		}
+		c, ok, err = s.certificateOf(ctx, tx.SQL, s.store.db.ForUpdate(), node)
+	}
 	if err != nil || !ok {
 		return nil, nil, err
 	}
@@ -460,8 +468,11 @@ func (v *sitting) reassessAbout(ctx context.Context, u vetting.Subject, at canon
 }
 
 // candidates returns every certificate that stands, with the claims of its host's last appraisal and what was observed last.
-func (s *Server) candidates(ctx context.Context) (out []vetting.Candidate, err error) {
-	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), `kind = 'certificate' AND due IS NOT NULL`)
+func (s *Server) candidates(ctx context.Context, who caller) (out []vetting.Candidate, err error) {
+	own := &filter{}
+	own.and(`kind = 'certificate' AND due IS NOT NULL`)
+	who.ownMachines(own)
+	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), own.String(), own.args...)
 	if err != nil {
 		return nil, err
 	}

@@ -222,6 +222,57 @@ func TestSecondAgentWithOneDevice(t *testing.T) {
 	})
 }
 
+// TestSecondAgentWithOneEK: a second agent that drives the same TPM, a real one in software with an endorsement key of its
+// maker, is contested even where the TPM opens its secret for it. Both nodes are named in an alarm, the holder's provider is
+// told, and the holder keeps device, certificate and verdict.
+func TestSecondAgentWithOneEK(t *testing.T) {
+	m, dev := bareMetal(t)
+	l := tpmLab(t, "", "genuine", m)
+	holder := l.joinTPM(dev)
+	holder.activate(dev)
+	if d, _ := holder.prove(); d.Outcome != client.Accept {
+		t.Fatalf("the holder: %+v", d)
+	}
+	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
+	var c vetting.Certificate
+	must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: holder.id, Tier: claim.TierAnonymous, As: "user:olga"}, &c))
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
+	want(t, l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}), vetting.Certified, claim.TierAnonymous)
+	holder.prove() // the device is known to be this host's
+
+	second := l.joinTPM(dev)
+	second.activate(dev)
+	d, evidence := second.prove()
+	if d.Outcome != client.Reject || len(d.Reasons) != 1 || d.Reasons[0].Code != "device-unique.contested" || !strings.Contains(d.Reasons[0].Observed, holder.id) {
+		t.Errorf("the newcomer: %+v", d)
+	}
+	if of := second.claims(evidence)("tpm.ak-bound", "tpm:0"); !strings.HasPrefix(of, "affirmed activation") {
+		t.Errorf("the newcomer's key is not activated, and the test shows nothing: %s", of)
+	}
+	want(t, l.certificate(c.ID), vetting.Certified, claim.TierAnonymous)
+	var p providerPage
+	must(t, l.client(l.admin).Provider(t.Context(), "p1", &p))
+	if !slices.ContainsFunc(p.Notices, func(n vetting.Notice) bool { return n.Notice == vetting.NoticeContested }) {
+		t.Errorf("the holder's provider was not told: %+v", p.Notices)
+	}
+	if len(p.Devices) != 1 || !strings.HasPrefix(p.Devices[0].Device, "tpm-ek:") || p.Devices[0].Status != vetting.Contested || p.Devices[0].Holder.Host != holder.id || !p.Devices[0].ContestedBy(second.id) {
+		t.Errorf("devices: %+v", p.Devices)
+	}
+	alarms := slices.DeleteFunc(strings.Split(l.log.String(), "\n"), func(line string) bool { return !strings.Contains(line, "alarm=true") })
+	for _, words := range []string{"two nodes show one device", "a device is contested"} {
+		if !slices.ContainsFunc(alarms, func(line string) bool {
+			return strings.Contains(line, words) && strings.Contains(line, holder.id) && strings.Contains(line, second.id)
+		}) {
+			t.Errorf("no alarm %q that names both: %q", words, alarms)
+		}
+	}
+	if d, _ := holder.prove(); d.Outcome != client.Accept {
+		t.Errorf("the holder, after that: %+v", d)
+	}
+	want(t, l.certificate(c.ID), vetting.Certified, claim.TierAnonymous)
+	l.audited()
+}
+
 // TestCertificatesOutliveALog: certificates go on where a log was closed, in the next one; each log is replayed as whole.
 func TestCertificatesOutliveALog(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
@@ -239,7 +290,15 @@ func TestCertificatesOutliveALog(t *testing.T) {
 		if _, err := l.client(l.admin).Badge(t.Context(), "p1", "json"); err != nil {
 			t.Error(err)
 		}
+		l.closeLog("assay.test/3")
+		l.proveFor(n, 1)
 		l.audited()
+		logs := replayed(t, l.store())
+		for _, r := range logs[1:] {
+			if r.Carried == nil || !r.Carried.Recomputed {
+				t.Errorf("%s began with %+v", r.Origin, r.Carried)
+			}
+		}
 		rebuiltAlike(t, url, "machine", "observed")
 	})
 }
@@ -278,6 +337,7 @@ func TestMeasuredHost(t *testing.T) {
 		if m := said.Claims.Find("party.measured", claim.SubjectParty); m == nil || m.Status != claim.Affirmed || m.Value != fmt.Sprint(c.Standing.Measured) || c.Standing.Axes.Hardware != vetting.HardwareMeasured {
 			t.Errorf("it says %+v with %+v", m, c.Standing.Axes)
 		}
+		l.closeLog("assay.test/2") // where it still counts
 		l.rest(29 * day)
 		l.advance()
 		want(t, l.certificate(c.ID), vetting.Certified, claim.TierIdentified)
@@ -289,6 +349,7 @@ func TestMeasuredHost(t *testing.T) {
 		measure()
 		want(t, l.certificate(c.ID), vetting.Certified, claim.TierIdentified)
 		l.audited()
+		replayed(t, l.store())
 		rebuiltAlike(t, url, "machine", "observed")
 	})
 }

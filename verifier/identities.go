@@ -2,9 +2,12 @@ package verifier
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 )
 
 // Identities returns the hardware identities that the evidence proves under the case's roots, each once. An appraiser
@@ -28,4 +31,41 @@ func Identities(o *Opened, c attest.Case) []attest.Identity {
 		}
 	}
 	return proven
+}
+
+// Shown returns the devices that an appraisal lets be taken for the node's: those of evidence that answers the challenge
+// and is bound to the node's keys. What was only copied from another machine shows nothing. proven are those of [Identities].
+// Nobody holds a device for having shown it.
+func Shown(proven []attest.Identity, claims claim.Set) (shown []ledger.Device) {
+	aliases := map[string]canon.Hex{} // leaf of each PDI
+	for _, c := range claims {
+		if (strings.HasSuffix(c.ID, ".freshness") || strings.HasPrefix(c.ID, "binding.")) && c.Status != claim.Affirmed {
+			return nil
+		}
+		if c.ID == "nvidia.identity" && c.Status == claim.Affirmed {
+			var pdi string
+			var leaf canon.Hex
+			for _, word := range strings.Fields(c.Value) {
+				name, value, _ := strings.Cut(word, ":")
+				switch name {
+				case "pdi":
+					pdi = value
+				case "leaf":
+					if err := leaf.UnmarshalText([]byte(value)); err != nil {
+						return nil
+					}
+				}
+			}
+			aliases[pdi] = leaf
+		}
+	}
+	for _, id := range proven {
+		d := ledger.Device{Kind: id.Kind, Value: id.Value}
+		if strings.HasPrefix(id.Kind, "nvidia-") {
+			d.Alias = aliases[id.Value.String()]
+		}
+		shown = append(shown, d)
+	}
+	slices.SortFunc(shown, ledger.Device.Compare)
+	return slices.CompactFunc(shown, func(a, b ledger.Device) bool { return a.Compare(b) == 0 })
 }

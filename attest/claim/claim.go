@@ -45,7 +45,7 @@ func (s *Status) UnmarshalText(text []byte) error {
 // lower-case words joined by hyphens.
 type Reason string
 
-// Reasons that every room uses. A room adds codes of its own where none of these says it.
+// Reasons that every room uses. A room has codes of its own where none of these says it; all of them are in [Codes].
 const (
 	EvidenceMissing   = "evidence-missing"   // only the provider can supply what is absent
 	CollateralMissing = "collateral-missing" // a vendor publishes what is absent
@@ -64,7 +64,7 @@ const (
 	Lapsed            = "lapsed"             // it was shown once, and its time is over
 )
 
-// Because returns the Reason of a code and a sentence.
+// Because returns the Reason of a code, one of [Codes], and a sentence.
 func Because(code, format string, args ...any) Reason {
 	return Reason(code + ": " + fmt.Sprintf(format, args...))
 }

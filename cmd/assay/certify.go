@@ -169,19 +169,14 @@ func (a *app) certifyStatusCommand() *cobra.Command {
 
 // allCertificates returns every certificate of a provider, or of all.
 func allCertificates(ctx context.Context, s *client.Client, provider string) (all []vetting.Certificate, err error) {
-	for after := ""; ; {
+	return pages(func(after string) ([]vetting.Certificate, string, error) {
 		var page struct {
 			Certificates []vetting.Certificate `json:"certificates"`
 			After        string                `json:"after"`
 		}
-		if err := s.Certificates(ctx, provider, after, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Certificates...)
-		if after = page.After; after == "" {
-			return all, nil
-		}
-	}
+		err := s.Certificates(ctx, provider, after, &page)
+		return page.Certificates, page.After, err
+	})
 }
 
 func (a *app) listCertificates(ctx context.Context, s *client.Client, provider, output string) error {

@@ -26,6 +26,7 @@ import (
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 	"github.com/assay-network/assay/verifier/collateral"
 )
@@ -378,7 +379,7 @@ func (a *app) collateralCalendar(asOf string, soon time.Duration, f collateralFl
 
 // preflightFlags say what a machine will run.
 type preflightFlags struct {
-	product, chip, tcb, fmspc             string
+	product, chip, tcb, fmspc, policy     string
 	driver, gpu, vbios, board, switchBIOS string
 	rims                                  []string
 }
@@ -392,9 +393,12 @@ func (a *app) collateralPreflightCommand() *cobra.Command {
 		Long: `Ask before flashing: do the vendors publish what the new firmware is judged with?
 
 A machine whose firmware has no published certificate, TCB info or reference manifest
-is not refused as tampered with, but nobody can accept it either. Exit codes: 0 all
-is published, 1 something is not, 3 a vendor could not be asked.`,
+is not refused as tampered with, but nobody can accept it either. --policy also says
+which floors of a policy the new TCB breaks: hosts that run it do not match. Exit
+codes: 0 all is published and no floor breaks, 1 something is not or one does, 3 a
+vendor could not be asked.`,
 		Example: `  assay collateral preflight --product Milan --chip 0123... --tcb 'bl=4 tee=0 snp=24 ucode=219'
+  assay collateral preflight --product Milan --chip 0123... --tcb 'bl=4 tee=0 snp=24 ucode=219' --policy renter.yaml
   assay collateral preflight --fmspc 00806f050000
   assay collateral preflight --gpu hopper --driver 570.124.03 --board G520_0280_895 --vbios 96.00.9D.00.02`,
 		Args: cobra.NoArgs,
@@ -405,6 +409,7 @@ is published, 1 something is not, 3 a vendor could not be asked.`,
 	fl.StringVar(&p.product, "product", "", "SEV-SNP: product line, Milan, Genoa or Turin")
 	fl.StringVar(&p.chip, "chip", "", "SEV-SNP: CHIP_ID in `HEX`")
 	fl.StringVar(&p.tcb, "tcb", "", "SEV-SNP: the new TCB as claims have it, such as 'bl=4 tee=0 snp=24 ucode=219'")
+	fl.StringVar(&p.policy, "policy", "", "SEV-SNP: built-in policy or policy `FILE` whose floors the new TCB is held against")
 	fl.StringVar(&p.fmspc, "fmspc", "", "TDX: FMSPC of the platform family in `HEX`")
 	fl.StringVar(&p.gpu, "gpu", "", "NVIDIA: architecture of the driver's GPU, hopper or blackwell (default: hopper)")
 	fl.StringVar(&p.driver, "driver", "", "NVIDIA: the new driver's `VERSION`")
@@ -459,8 +464,41 @@ func (p preflightFlags) needs() (needs []attest.Need, err error) {
 	return needs, err
 }
 
+// broken lists the rules of the policy that a machine breaks by the new TCB alone, whatever else it shows: it is reported,
+// committed and launched at.
+func (p preflightFlags) broken() ([]policy.Refusal, error) {
+	if p.policy == "" {
+		return []policy.Refusal{}, nil
+	}
+	if p.tcb == "" {
+		return nil, errors.New("--policy: its floors are held against --tcb, and none is named")
+	}
+	by, _, err := inputs.Policy(p.policy)
+	if err != nil {
+		return nil, err
+	}
+	const subject = "cpu:0"
+	var set claim.Set
+	set.Affirm("sevsnp.structure", subject, "")
+	set.Affirm("sevsnp.product", subject, p.product)
+	levels := []string{"sevsnp.tcb", "sevsnp.committed-tcb", "sevsnp.launch-tcb"}
+	for _, id := range levels {
+		set.Affirm(id, subject, p.tcb)
+	}
+	for i := range set { // what they rest on is of the machine's evidence, and not asked here
+		set[i].Basis = []string{}
+	}
+	v := policy.Decide(set, by, 0)
+	v.Reasons = slices.DeleteFunc(v.Reasons, func(r policy.Reason) bool { return r.Status != claim.Affirmed || !slices.Contains(levels, r.Claim) })
+	return by.Refusals(v), nil
+}
+
 func (a *app) collateralPreflight(ctx context.Context, p preflightFlags, f collateralFlags) error {
 	needs, err := p.needs()
+	if err != nil {
+		return err
+	}
+	broken, err := p.broken()
 	if err != nil {
 		return err
 	}
@@ -472,19 +510,26 @@ func (a *app) collateralPreflight(ctx context.Context, p preflightFlags, f colla
 	defer cancel()
 	answers := fetcher.Preflight(ctx, preflightSubject, needs)
 	if f.output == "json" {
-		if err := a.printJSON(answers); err != nil {
+		if err := a.printJSON(struct {
+			Type   string              `json:"type"`
+			Items  []collateral.Answer `json:"items"`
+			Breaks []policy.Refusal    `json:"breaks"` // rules of --policy that the new TCB breaks
+		}{"assay/preflight/v1", answers, broken}); err != nil {
 			return err
 		}
 	} else {
 		for _, n := range answers {
 			printAnswer(a.stdout, n)
 		}
+		for _, r := range broken {
+			fmt.Fprintf(a.stdout, "BREAKS         %s%s: %s is %s, required %s: hosts that run it do not match\n", r.Rule, placed(r.Place), r.Claim, r.Observed, r.Required)
+		}
 	}
 	is := func(state string) bool {
 		return slices.ContainsFunc(answers, func(n collateral.Answer) bool { return n.Published == state })
 	}
 	switch {
-	case is(collateral.PublishedNo):
+	case is(collateral.PublishedNo), len(broken) > 0:
 		return outcome(exitReject)
 	case is(collateral.PublishedUnknown):
 		return outcome(exitUndecided)
@@ -497,7 +542,11 @@ func printAnswer(w io.Writer, n collateral.Answer) {
 	case collateral.PublishedYes:
 		fmt.Fprintf(w, "published      %s, until %s\n", n.What, n.Until)
 	case collateral.PublishedNo:
-		fmt.Fprintf(w, "NOT PUBLISHED  %s: wait before flashing\n", n.What)
+		missing := ""
+		if n.Kind == attest.KindNVIDIARIM {
+			missing = "RIM missing: "
+		}
+		fmt.Fprintf(w, "NOT PUBLISHED  %s%s: wait before flashing\n", missing, n.What)
 	default:
 		fmt.Fprintf(w, "not known      %s: %s\n", n.What, n.Why)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"log/slog"
@@ -33,6 +34,7 @@ import (
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/server"
+	"github.com/assay-network/assay/verifier/collateral/fake"
 )
 
 // dayBegin is when the days of these scripts begin.
@@ -120,6 +122,13 @@ func openMarket(env *testscript.Env) error {
 	})
 	env.Values["market"] = m
 	env.Setenv("URL", m.http.URL)
+	vendors := fake.New(time.Now) // commands have the machine's clock
+	vendors.AddDevice(mint.NewNVIDIA().Device("GH100", "one"))
+	published := httptest.NewServer(vendors)
+	env.Defer(published.Close)
+	env.Setenv("VENDORS", published.URL)
+	chip := m.amd.Chip("chip-1")
+	env.Setenv("CHIP_1", hex.EncodeToString(chip[:]))
 	return os.WriteFile(filepath.Join(env.WorkDir, "token"), []byte(m.server.NewAdminToken()+"\n"), 0o600)
 }
 
@@ -130,6 +139,7 @@ func dayKey(name string) ed25519.PrivateKey {
 
 // dayCommands are what the scripts of days can do beside commands.
 var dayCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"subst": subst,
 	// prove NAME CHIP [TCB]: the host of a name, which joins the first time, proves itself. $NAME is its node.
 	"prove": func(ts *testscript.TestScript, _ bool, args []string) {
 		m := ts.Value("market").(*market)

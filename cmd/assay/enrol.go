@@ -379,17 +379,10 @@ func (a *app) revokeRackTokens(ctx context.Context, racks []rackPlace) error {
 
 // rackTokens reads the tokens of racks that are good.
 func rackTokens(ctx context.Context, c *client.Client) ([]client.RackToken, error) {
-	all := []client.RackToken{}
-	for after := ""; ; {
+	return pages(func(after string) ([]client.RackToken, string, error) {
 		page, err := c.RackTokens(ctx, after)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Tokens...)
-		if after = page.After; after == "" {
-			return all, nil
-		}
-	}
+		return page.Tokens, page.After, err
+	})
 }
 
 func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output string, life time.Duration) error {
@@ -591,17 +584,10 @@ func (s *fleetStatus) count() {
 
 // allHosts reads the whole inventory.
 func allHosts(ctx context.Context, c *client.Client) ([]client.HostRecord, error) {
-	all := []client.HostRecord{}
-	for after := ""; ; {
+	return pages(func(after string) ([]client.HostRecord, string, error) {
 		page, err := c.Inventory(ctx, after)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Hosts...)
-		if after = page.After; after == "" {
-			return all, nil
-		}
-	}
+		return page.Hosts, page.After, err
+	})
 }
 
 func (a *app) enrolReconcileCommand() *cobra.Command {

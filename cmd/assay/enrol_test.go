@@ -228,12 +228,14 @@ func TestEnrolScripts(t *testing.T) {
 				ts.Check(err)
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Append(nil, h.Size, "\n"), 0o600))
 			},
-			// subst FILE...: replaces $NAME in files.
-			"subst": func(ts *testscript.TestScript, _ bool, args []string) {
-				for _, name := range args {
-					ts.Check(os.WriteFile(ts.MkAbs(name), []byte(os.Expand(ts.ReadFile(name), ts.Getenv)), 0o600))
-				}
-			},
+			"subst": subst,
 		},
 	})
+}
+
+// subst FILE...: replaces $NAME in files.
+func subst(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(os.Expand(ts.ReadFile(name), ts.Getenv)), 0o600))
+	}
 }

@@ -99,7 +99,7 @@ could not run, 3 undecided.`,
 	root.PersistentFlags().StringVar(&a.context, "context", "", "`NAME` of the server to talk to, of those that you logged in to (default: the chosen one)")
 	root.AddCommand(a.verifyCommand(), a.inspectCommand(), a.measureCommand(), a.policyCommand())
 	root.AddCommand(a.serveCommand(), a.keysCommand(), a.loginCommand(), a.nodesCommand(), a.enrolCommand(), a.benchmarkCommand(), a.auditCommand(), a.collateralCommand(), a.witnessCommand(), a.logCommand(), a.engineCommand(), a.dbCommand())
-	root.AddCommand(a.retentionCommand(), a.blobsCommand())
+	root.AddCommand(a.retentionCommand(), a.blobsCommand(), a.codesCommand())
 	root.AddCommand(a.contextCommand(), a.whoamiCommand(), a.logoutCommand(), a.tokenCommand(), a.accessCommand())
 	root.AddCommand(a.certifyCommand(), a.providersCommand(), a.issuersCommand(), a.rulesCommand())
 	manual.Add(root)

@@ -64,8 +64,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			vendors := fake.New(time.Now) // commands have the machine's clock
 			vendors.AddPlatform(mint.NewIntel().IntelPlatform("host"))
-			gpu := mint.NewNVIDIA().Device("GH100", "one")
-			vendors.AddDevice(gpu)
+			vendors.AddDevice(mint.NewNVIDIA().Device("GH100", "one"))
 			roots, err := filepath.Abs("../../testvectors/roots")
 			if err != nil {
 				return err
@@ -74,7 +73,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("VERDICTS", verdicts)
 			env.Setenv("ENGINES", engines)
 			env.Setenv("ENGINE", canon.Sum(module).String())
-			file, err := json.Marshal([]map[string]any{{"arch": "HOPPER", "evidence": gpu.Answer([32]byte{1}), "certificate": gpu.PEM()}})
+			file, err := gpuAnswer()
 			if err != nil {
 				return err
 			}
@@ -199,4 +198,10 @@ func TestDebugReportNeedsGenuine(t *testing.T) {
 	if code != exitAccept || !strings.HasPrefix(stdout, "GENUINE HARDWARE: nothing decided about secrecy, freshness, revocation or state") {
 		t.Errorf("exit code %d, want %d\n%s", code, exitAccept, stdout)
 	}
+}
+
+// gpuAnswer is NVIDIA's evidence file of one GPU.
+func gpuAnswer() ([]byte, error) {
+	gpu := mint.NewNVIDIA().Device("GH100", "one")
+	return json.Marshal([]map[string]any{{"arch": "HOPPER", "evidence": gpu.Answer([32]byte{1}), "certificate": gpu.PEM()}})
 }

@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/policy"
 )
 
 func (a *app) nodesCommand() *cobra.Command {
@@ -16,7 +19,7 @@ func (a *app) nodesCommand() *cobra.Command {
 		Use:     "nodes",
 		Short:   "Let nodes in, list them, revoke them",
 		Long:    "Let nodes in, list them, revoke them, at the server that `assay login` remembers.",
-		Example: "  assay nodes token\n  assay nodes list\n  assay nodes revoke node-0123456789abcdef",
+		Example: "  assay nodes token\n  assay nodes list\n  assay nodes why node-0123456789abcdef\n  assay nodes revoke node-0123456789abcdef",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -31,7 +34,20 @@ func (a *app) nodesCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return a.nodeToken(c.Context(), tenant) },
 	}
 	token.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the provider whose node it will be (default: your own tenant); for admins")
-	cmd.AddCommand(list, token, &cobra.Command{
+	var whyOutput string
+	why := &cobra.Command{
+		Use: "why NODE", Short: "Say why a node is refused as things stand, and which nodes are nearest to it",
+		Long: `Say why a node is refused as things stand, and which nodes are nearest to it.
+
+The node's last appraisal is decided by the server's policy and its clock of now. Of
+your own nodes those that match are named, and in what they differ; where none does,
+those that fail the fewest rules. Exit codes: 0 it matches, 1 it is rejected, 2 usage
+or could not run, 3 it is undecided.`,
+		Example: "  assay nodes why node-0123456789abcdef", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.whyNode(c.Context(), args[0], whyOutput) },
+	}
+	why.Flags().StringVarP(&whyOutput, "output", "o", "text", "text or json")
+	cmd.AddCommand(list, token, why, &cobra.Command{
 		Use: "revoke NODE", Short: "Revoke a node's credential and free its devices", Example: "  assay nodes revoke node-0123456789abcdef", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.revokeNode(c.Context(), args[0]) },
 	})
@@ -50,6 +66,45 @@ func (a *app) nodeToken(ctx context.Context, tenant string) error {
 	fmt.Fprintln(a.stdout, t.Token)
 	a.say("good once, until %s", t.Expires)
 	return nil
+}
+
+// nodeRefusal is what the server says of a node.
+type nodeRefusal struct {
+	Node    string           `json:"node"`
+	Verdict policy.Outcome   `json:"verdict"`
+	Policy  policy.Named     `json:"policy"`
+	Scope   string           `json:"scope"`
+	AsOf    canon.Time       `json:"as_of"`
+	Reasons []policy.Refusal `json:"reasons"`
+	policy.Nearest
+	LeftOut bool `json:"left_out,omitzero"`
+}
+
+func (a *app) whyNode(ctx context.Context, node, output string) error {
+	if output != "text" && output != "json" {
+		return fmt.Errorf("output %q: want text or json", output)
+	}
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	var r nodeRefusal
+	if err := c.Refusal(ctx, node, &r); err != nil {
+		return err
+	}
+	if output == "json" {
+		err = a.printJSON(r)
+	} else {
+		fmt.Fprintf(a.stdout, "policy %s (sha256 %s), as of %s\n", audit.Printable(r.Policy.Name), r.Policy.Digest.Short(), r.AsOf)
+		printRefusal(a.stdout, nearHosts{r.Node, r.Verdict, r.Reasons, r.Nearest})
+	}
+	if r.LeftOut {
+		a.say("you have more nodes than were looked at")
+	}
+	if err != nil {
+		return err
+	}
+	return ended(r.Verdict)
 }
 
 func (a *app) revokeNode(ctx context.Context, node string) error {
@@ -72,16 +127,12 @@ func (a *app) listNodes(ctx context.Context, output string) error {
 	if err != nil {
 		return err
 	}
-	all := client.Nodes{Nodes: []client.NodeRecord{}}
-	for after := ""; ; {
+	var all client.Nodes
+	if all.Nodes, err = pages(func(after string) ([]client.NodeRecord, string, error) {
 		page, err := c.Nodes(ctx, after)
-		if err != nil {
-			return err
-		}
-		all.Nodes = append(all.Nodes, page.Nodes...)
-		if after = page.After; after == "" {
-			break
-		}
+		return page.Nodes, page.After, err
+	}); err != nil {
+		return err
 	}
 	switch output {
 	case "json":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/internal/inputs"
@@ -19,6 +21,7 @@ import (
 )
 
 func (a *app) policyExplainCommand() *cobra.Command {
+	var output string
 	cmd := &cobra.Command{
 		Use:   "explain POLICY [VERDICT|APPRAISAL]",
 		Short: "Say in plain sentences what a policy asks; with a verdict or an appraisal, line by line why",
@@ -35,6 +38,9 @@ Exit codes: 0 accept, or no verdict was asked for; 1 reject, 2 usage or could no
   assay verify bundle.json -o json > host.json; assay policy explain mine.yaml host.json`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if output != "text" && (output != "json" || len(args) == 1) {
+				return fmt.Errorf("output %q: want text, or json with a verdict or an appraisal", output)
+			}
 			p, from, err := inputs.Policy(args[0])
 			if err != nil {
 				return err
@@ -44,51 +50,90 @@ Exit codes: 0 accept, or no verdict was asked for; 1 reject, 2 usage or could no
 				a.sayWhose(p, from)
 				return nil
 			}
-			return a.policyExplain(p, args[1])
+			e, err := a.policyExplain(p, args[1])
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				if err := a.printJSON(e); err != nil {
+					return err
+				}
+			} else {
+				e.text(a.stdout)
+			}
+			return ended(e.Verdict)
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
 }
 
-func (a *app) policyExplain(p *policy.Policy, name string) error {
+// explained is a verdict beside the lines of the policy that it was made by.
+type explained struct {
+	Type    string          `json:"type"` // assay/policy-explained/v1
+	Verdict policy.Outcome  `json:"verdict"`
+	Policy  policy.Named    `json:"policy"`
+	AsOf    canon.Time      `json:"as_of"`
+	Lines   []explainedLine `json:"lines"`
+}
+
+// explainedLine is one line: what became of it, and why.
+type explainedLine struct {
+	Rule    string           `json:"rule"`
+	Place   string           `json:"place,omitzero"` // FILE:LINE
+	Text    string           `json:"text"`
+	State   string           `json:"state"`
+	Reasons []policy.Refusal `json:"reasons"`
+	claims  []policy.ShortWord
+}
+
+// States of a line.
+const (
+	lineMet     = "met"
+	lineNotMet  = "NOT MET"
+	lineUnknown = "unknown"
+	lineOpen    = "open"
+	lineSilent  = "-" // the verdict gives no reason for it, and does not accept
+)
+
+func (a *app) policyExplain(p *policy.Policy, name string) (e explained, err error) {
 	data, err := files.Bounded(name, max(doc.MaxSize, ledger.MaxEnvelope))
 	if err != nil {
-		return err
+		return e, err
 	}
 	if inputs.IsEnvelope(data) {
 		env, err := ledger.ParseEnvelope(bytes.TrimSuffix(data, []byte("\n")))
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return e, fmt.Errorf("%s: %w", name, err)
 		}
 		r, err := policy.ParseResult(env.Payload)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return e, fmt.Errorf("%s: %w", name, err)
 		}
 		a.say("%s: its signature is not verified here", name)
 		return a.explainVerdict(p, r.Verdict)
 	}
 	typ, err := doc.TypeOf(name, data)
 	if err != nil {
-		return err
+		return e, err
 	}
 	if typ == policy.VerdictType {
 		var v policy.Verdict
 		if _, err := doc.Decode(name, data, &v); err != nil {
-			return err
+			return e, err
 		}
 		return a.explainVerdict(p, v)
 	}
 	hosts, err := hostsOfFile(name)
 	if err != nil {
-		return withHint(err, "a verdict is of type %s", policy.VerdictType)
+		return e, withHint(err, "a verdict is of type %s", policy.VerdictType)
 	}
 	h := hosts[0]
-	v := policy.Decide(h.claims, p, h.asOf)
-	a.explainHead(p, v)
-	for _, j := range p.Trace(h.claims, h.asOf) {
-		a.explainLine(j)
+	e = explanation(p, policy.Decide(h.Claims, p, h.AsOf))
+	for _, j := range p.Trace(h.Claims, h.AsOf) {
+		e.Lines = append(e.Lines, lineOf(p, j))
 	}
-	return ended(v.Outcome)
+	return e, nil
 }
 
 // ended returns the exit code of a verdict.
@@ -99,80 +144,81 @@ func ended(o policy.Outcome) error {
 	return nil
 }
 
-func (a *app) explainHead(p *policy.Policy, v policy.Verdict) {
-	fmt.Fprintf(a.stdout, "%s by policy %s (sha256 %s), as of %s\n\n", strings.ToUpper(v.Outcome.String()), p.Name(), p.Digest().Short(), v.AsOf)
+func explanation(p *policy.Policy, v policy.Verdict) explained {
+	return explained{Type: "assay/policy-explained/v1", Verdict: v.Outcome, Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, AsOf: v.AsOf}
 }
 
-// explainLine writes one line of the policy: where it stands, what became of it, and why.
-func (a *app) explainLine(j policy.Judged) {
-	state := map[policy.Outcome]string{policy.Accept: "met", policy.Reject: "NOT MET", policy.Undecided: "unknown"}[j.Outcome]
-	if j.Open {
-		state = "open"
+func lineOf(p *policy.Policy, j policy.Judged) explainedLine {
+	l := explainedLine{Rule: j.Label, Place: j.Place, Text: j.Text, Reasons: p.Refusals(policy.Verdict{Reasons: j.Reasons}), claims: j.Claims}
+	switch {
+	case j.Open:
+		l.State = lineOpen
+	case j.Outcome == policy.Accept:
+		l.State = lineMet
+	case j.Outcome == policy.Reject:
+		l.State = lineNotMet
+	default:
+		l.State = lineUnknown
 	}
-	fmt.Fprintf(a.stdout, "%-7s  %s  %s\n", state, cmp.Or(j.Place, j.Label), j.Text)
-	for _, why := range j.Reasons {
-		a.explainReason(why)
-	}
-	if len(j.Reasons) == 0 && !strings.HasPrefix(j.Label, "refuse") {
-		for _, c := range j.Claims {
-			fmt.Fprintf(a.stdout, "           %s of %s %s%s\n", c.ID, c.Subject, c.Status, valueOf(c))
+	return l
+}
+
+// text writes line by line where each stands, what became of it, and why.
+func (e explained) text(w io.Writer) {
+	fmt.Fprintf(w, "%s by policy %s (sha256 %s), as of %s\n\n", strings.ToUpper(e.Verdict.String()), e.Policy.Name, e.Policy.Digest.Short(), e.AsOf)
+	for _, l := range e.Lines {
+		fmt.Fprintf(w, "%-7s  %s  %s\n", l.State, cmp.Or(l.Place, l.Rule), l.Text)
+		for _, why := range l.Reasons {
+			said := why.Status.String()
+			if why.Status == claim.Affirmed {
+				said = "not enough"
+			}
+			fmt.Fprintf(w, "           %s  %s of %s is %s: %s; required: %s\n", cmp.Or(why.Code, "-"), why.Claim, why.Subject, said, audit.Printable(why.Observed), why.Required)
+			if means := policy.Means(why.Code); means != "" {
+				fmt.Fprintf(w, "           %s\n", means)
+			}
+			fmt.Fprintf(w, "           fix (%s): %s\n", why.Who, why.Fix)
+		}
+		if len(l.Reasons) == 0 && !strings.HasPrefix(l.Rule, "refuse") {
+			for _, c := range l.claims {
+				value := ""
+				if c.Value != "" {
+					value = ": " + audit.Printable(c.Value)
+				}
+				fmt.Fprintf(w, "           %s of %s %s%s\n", c.ID, c.Subject, c.Status, value)
+			}
 		}
 	}
 }
 
-// valueOf says what a claim's value is, if it has one.
-func valueOf(c policy.ShortWord) string {
-	if c.Value == "" {
-		return ""
-	}
-	return ": " + audit.Printable(c.Value)
-}
-
-func (a *app) explainReason(why policy.Reason) {
-	said := why.Status.String()
-	if why.Status == claim.Affirmed {
-		said = "not enough"
-	}
-	fmt.Fprintf(a.stdout, "           %s  %s of %s is %s: %s", cmp.Or(why.Code, "-"), why.Claim, why.Subject, said, audit.Printable(why.Observed))
-	if why.Status == claim.Affirmed {
-		fmt.Fprintf(a.stdout, "; required: %s", why.Required)
-	}
-	fmt.Fprintf(a.stdout, "\n           fix (%s): %s\n", why.Who, why.Fix)
-}
-
 // explainVerdict puts the reasons of a verdict beside the lines of the policy that it was made by.
-func (a *app) explainVerdict(p *policy.Policy, v policy.Verdict) error {
+func (a *app) explainVerdict(p *policy.Policy, v policy.Verdict) (e explained, err error) {
 	if v.Policy.Digest != p.Digest() {
-		return fmt.Errorf("the verdict is by another policy: %s (sha256 %s), not %s (sha256 %s)", audit.Printable(v.Policy.Name), v.Policy.Digest.Short(), p.Name(), p.Digest().Short())
+		return e, fmt.Errorf("the verdict is by another policy: %s (sha256 %s), not %s (sha256 %s)", audit.Printable(v.Policy.Name), v.Policy.Digest.Short(), p.Name(), p.Digest().Short())
 	}
-	a.explainHead(p, v)
-	given := 0
+	e = explanation(p, v)
+	named := map[string]bool{}
 	for _, j := range p.Trace(nil, v.AsOf) { // for the lines: nothing is claimed
-		j.Open, j.Claims = slices.Contains(v.Open, j.Label), nil
+		j.Open, j.Claims, named[j.Label] = slices.Contains(v.Open, j.Label), nil, true
 		j.Reasons = slices.DeleteFunc(slices.Clone(v.Reasons), func(r policy.Reason) bool { return r.Rule != j.Label })
-		given += len(j.Reasons)
-		switch {
-		case len(j.Reasons) > 0:
+		j.Outcome = v.Outcome
+		if len(j.Reasons) > 0 {
 			j.Outcome = policy.Undecided
 			for _, why := range j.Reasons {
 				if why.Decides() == policy.Reject {
 					j.Outcome = policy.Reject
 				}
 			}
-		case v.Outcome == policy.Accept:
-			j.Outcome = policy.Accept
-		case !j.Open:
-			fmt.Fprintf(a.stdout, "%-7s  %s  %s\n", "-", cmp.Or(j.Place, j.Label), j.Text)
-			continue
 		}
-		a.explainLine(j)
+		l := lineOf(p, j)
+		if len(j.Reasons) == 0 && v.Outcome != policy.Accept && !j.Open {
+			l.State = lineSilent
+		}
+		e.Lines = append(e.Lines, l)
 	}
-	if given < len(v.Reasons) {
-		fmt.Fprintf(a.stdout, "\nand whatever the policy says:\n")
-		for _, why := range v.Reasons {
-			if strings.HasPrefix(why.Rule, "always ") {
-				a.explainReason(why)
-			}
+	for _, why := range v.Reasons { // what is refused whatever a policy says
+		if !named[why.Rule] {
+			e.Lines = append(e.Lines, lineOf(p, policy.Judged{Line: policy.Line{Label: why.Rule, Text: "whatever the policy says"}, Outcome: policy.Reject, Reasons: []policy.Reason{why}}))
 		}
 	}
 	if v.Outcome != policy.Accept {
@@ -181,5 +227,5 @@ func (a *app) explainVerdict(p *policy.Policy, v policy.Verdict) error {
 	if v.Rules != policy.Rules {
 		a.say("the verdict is of policy rules %d, this build has %d", v.Rules, policy.Rules)
 	}
-	return ended(v.Outcome)
+	return e, nil
 }

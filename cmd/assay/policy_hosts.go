@@ -10,25 +10,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/verifier"
 )
 
-// appraisedHost is what was last found of a machine.
-type appraisedHost struct {
-	name   string
-	asOf   canon.Time
-	claims claim.Set
-}
-
 // hosts reads the newest appraisal of each host from a log (a URL, an export, a folder), or from files of appraisals. Of a
 // log only those of its last days count.
-func (a *app) hosts(ctx context.Context, source, trust string, days int) ([]appraisedHost, error) {
+func (a *app) hosts(ctx context.Context, source, trust string, days int) ([]policy.Candidate, error) {
 	info, err := os.Stat(source)
 	switch {
 	case strings.Contains(source, "://"):
@@ -58,7 +51,7 @@ func isLog(folder string) bool {
 	return err == nil
 }
 
-func (a *app) hostsOfLog(ctx context.Context, src ledger.Source, trustFile string, days int) ([]appraisedHost, error) {
+func (a *app) hostsOfLog(ctx context.Context, src ledger.Source, trustFile string, days int) ([]policy.Candidate, error) {
 	trust, err := readTrust(trustFile)
 	if err != nil {
 		return nil, err
@@ -92,7 +85,7 @@ func (a *app) hostsOfLog(ctx context.Context, src ledger.Source, trustFile strin
 	if g.Integrity().Trust != audit.Anchored {
 		a.say("nobody vouches for this log's keys; --trust FILE names a trust file")
 	}
-	var hosts []appraisedHost
+	var hosts []policy.Candidate
 	for name, row := range newest {
 		if last-row.AsOf > canon.Time(days)*24*3600 {
 			continue
@@ -108,14 +101,14 @@ func (a *app) hostsOfLog(ctx context.Context, src ledger.Source, trustFile strin
 		if err != nil {
 			return nil, err
 		}
-		hosts = append(hosts, appraisedHost{name, ap.AsOf, ap.Claims})
+		hosts = append(hosts, policy.Candidate{Host: name, Claims: ap.Claims, AsOf: ap.AsOf})
 	}
-	slices.SortFunc(hosts, func(x, y appraisedHost) int { return strings.Compare(x.name, y.name) })
+	slices.SortFunc(hosts, func(x, y policy.Candidate) int { return strings.Compare(x.Host, y.Host) })
 	return hosts, nil
 }
 
 // hostsOfFolder reads the .json files of a folder, each one or several appraisals.
-func hostsOfFolder(folder string) (hosts []appraisedHost, err error) {
+func hostsOfFolder(folder string) (hosts []policy.Candidate, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
@@ -137,7 +130,7 @@ func hostsOfFolder(folder string) (hosts []appraisedHost, err error) {
 }
 
 // hostsOfFile reads a file of an appraisal, or of what assay verify -o json writes.
-func hostsOfFile(name string) ([]appraisedHost, error) {
+func hostsOfFile(name string) ([]policy.Candidate, error) {
 	data, err := files.Bounded(name, doc.MaxSize)
 	if err != nil {
 		return nil, err
@@ -152,13 +145,13 @@ func hostsOfFile(name string) ([]appraisedHost, error) {
 		if _, err := doc.Decode(name, data, &ap); err != nil {
 			return nil, err
 		}
-		return []appraisedHost{{name, ap.AsOf, ap.Claims}}, nil
+		return []policy.Candidate{{Host: name, Claims: ap.Claims, AsOf: ap.AsOf}}, nil
 	case reportType:
 		var r report
 		if _, err := doc.Decode(name, data, &r); err != nil {
 			return nil, err
 		}
-		return []appraisedHost{{r.File, r.AsOf, r.Claims}}, nil
+		return []policy.Candidate{{Host: r.File, Claims: r.Claims, AsOf: r.AsOf}}, nil
 	}
 	return nil, fmt.Errorf("%s: type %.80q is no appraisal: want %s, or %s as assay verify -o json writes it", name, typ, verifier.AppraisalType, reportType)
 }

@@ -180,6 +180,7 @@ func TestExplainVerdict(t *testing.T) {
 		want := "REJECT by policy mine (sha256 " + p.Digest().Short() + "), as of 2026-02-01T00:00:00Z\n\n" +
 			"NOT MET  " + file + ":4  Every cpu, at least 1: sevsnp.vmpl affirmed, and is 0\n" +
 			"           vmpl.value  sevsnp.vmpl of cpu:0 is not enough: 2; required: is 0\n" +
+			"           it is another than the policy wants\n" +
 			"           fix (provider): ask for the report at the expected privilege level\n" +
 			"-        " + file + ":5  Every cpu, at least 1: sevsnp.debug-off affirmed\n" +
 			"open     " + file + ":6  The party (left open by a verdict over evidence alone): party.tier affirmed\n"

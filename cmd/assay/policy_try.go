@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/internal/files"
@@ -25,6 +27,7 @@ const testsSuffix = ".tests.yaml"
 // tryFlags are the flags of assay policy test.
 type tryFlags struct {
 	relax         []string
+	nearest       []string
 	trust, output string
 	days          int
 }
@@ -44,16 +47,21 @@ folder of appraisals, or one: .json files of appraisals, or of assay verify -o j
 Of each host the newest appraisal counts, at its own time; of a log those of its last
 --days. Rules over the party are left open: an appraisal says nothing of it.
 
+--nearest HOST says why that host is refused and which are nearest to it: hosts that
+match, and in what they differ, or where none does, those that fail the fewest rules.
+
 Exit codes: 0 all tests pass, or some host matches; 1 a test fails, or no host
 matches; 2 usage or could not run.`,
 		Example: `  assay policy test mine.yaml
   assay policy test mine.yaml log.tar --relax tcb
-  assay policy test mine.yaml https://assay.example --days 7 -o json`,
+  assay policy test mine.yaml https://assay.example --days 7 -o json
+  assay policy test mine.yaml log.tar --nearest node-0123456789abcdef`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.policyTest(c.Context(), args[0], args[1:], f) },
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.relax, "relax", nil, "also say how many would match without this `RULE`: a claim, what it is about (tcb), or require[7]; may be repeated")
+	fl.StringArrayVar(&f.nearest, "nearest", nil, "say why `HOST` is refused, and which hosts are nearest to it; may be repeated")
 	fl.StringVar(&f.trust, "trust", "", "trust `FILE` of audit trust init")
 	fl.IntVar(&f.days, "days", 30, "how many days before the newest verdict of a log count")
 	fl.StringVarP(&f.output, "output", "o", "text", "text or json")
@@ -79,7 +87,7 @@ func (a *app) policyTest(ctx context.Context, name string, sources []string, f t
 		sources = []string{beside + testsSuffix}
 	}
 	var tests *policy.Tests
-	var hosts []appraisedHost
+	var hosts []policy.Candidate
 	for _, source := range sources {
 		t, err := readTests(source)
 		switch {
@@ -98,8 +106,8 @@ func (a *app) policyTest(ctx context.Context, name string, sources []string, f t
 		hosts = append(hosts, found...)
 	}
 	if tests != nil {
-		if f.relax != nil {
-			return errors.New("--relax goes with hosts, not with tests")
+		if f.relax != nil || f.nearest != nil {
+			return errors.New("--relax and --nearest go with hosts, not with tests")
 		}
 		return a.runTests(p, tests, f.output)
 	}
@@ -187,6 +195,7 @@ type hostsReport struct {
 	Costs     []cost       `json:"costs"`
 	Relaxed   []relaxed    `json:"relaxed"`
 	Refused   []refused    `json:"refused"` // the hosts that do not match
+	Nearest   []nearHosts  `json:"nearest"` // to those that --nearest names
 }
 
 // refused is a host that does not match.
@@ -196,7 +205,15 @@ type refused struct {
 	Codes   []string       `json:"codes"` // of the reasons
 }
 
-func (a *app) tryHosts(p *policy.Policy, hosts []appraisedHost, f tryFlags) error {
+// nearHosts is why one host is refused, and which are nearest to it.
+type nearHosts struct {
+	Host    string           `json:"host"`
+	Verdict policy.Outcome   `json:"verdict"`
+	Reasons []policy.Refusal `json:"reasons"`
+	policy.Nearest
+}
+
+func (a *app) tryHosts(p *policy.Policy, hosts []policy.Candidate, f tryFlags) error {
 	if len(hosts) == 0 {
 		return errors.New("no host was appraised in that time")
 	}
@@ -208,11 +225,18 @@ func (a *app) tryHosts(p *policy.Policy, hosts []appraisedHost, f tryFlags) erro
 		}
 		x := relaxed{Without: word, Lines: lines}
 		for _, h := range hosts {
-			if policy.Decide(h.claims, looser, h.asOf).Outcome == policy.Accept {
+			if policy.Decide(h.Claims, looser, h.AsOf).Outcome == policy.Accept {
 				x.Match++
 			}
 		}
 		r.Relaxed = append(r.Relaxed, x)
+	}
+	for _, name := range f.nearest {
+		near, err := nearestTo(p, name, hosts)
+		if err != nil {
+			return err
+		}
+		r.Nearest = append(r.Nearest, near)
 	}
 	if f.output == "json" {
 		if err := a.printJSON(r); err != nil {
@@ -227,16 +251,65 @@ func (a *app) tryHosts(p *policy.Policy, hosts []appraisedHost, f tryFlags) erro
 	return nil
 }
 
+// nearestTo says why a host is refused, and which are nearest to it.
+func nearestTo(p *policy.Policy, name string, hosts []policy.Candidate) (nearHosts, error) {
+	var names []string
+	for _, h := range hosts {
+		if h.Host == name {
+			v := policy.Decide(h.Claims, p, h.AsOf)
+			return nearHosts{name, v.Outcome, p.Refusals(v), p.Nearest(h, hosts)}, nil
+		}
+		names = append(names, h.Host)
+	}
+	err := fmt.Errorf("--nearest %.80q: no such host", name)
+	if near := doc.Nearest(name, names); near != "" {
+		return nearHosts{}, withHint(err, "nearest name is %s", near)
+	}
+	return nearHosts{}, err
+}
+
+// printRefusal writes why a host is refused, one reason a line, and the hosts nearest to it.
+func printRefusal(w io.Writer, n nearHosts) {
+	head := map[policy.Outcome]string{policy.Reject: "REFUSED", policy.Undecided: "UNDECIDED"}[n.Verdict]
+	if head == "" {
+		fmt.Fprintf(w, "%s matches\n", audit.Printable(n.Host))
+		return
+	}
+	fmt.Fprintf(w, "%s\n", audit.Printable(n.Host))
+	for _, why := range n.Reasons {
+		fmt.Fprintf(w, "%s: %s: %s | observed: %s | required: %s | %s | who can fix: %s | fix: %s | nearest matching hosts: %d\n", head, why.Code, why.Sentence, audit.Printable(why.Observed), why.Required, cmp.Or(why.Place, why.Rule),
+			why.Who, why.Fix, n.Match)
+	}
+	if n.Match == 0 {
+		fmt.Fprintf(w, "none of %d other hosts matches; those that fail the fewest rules:\n", n.Hosts)
+	} else {
+		fmt.Fprintf(w, "%d of %d other hosts match; the nearest:\n", n.Match, n.Hosts)
+	}
+	for _, x := range n.Nearest.Nearest {
+		fmt.Fprintf(w, "  %s", audit.Printable(x.Host))
+		if len(x.Fails) > 0 {
+			fmt.Fprintf(w, "  fails %s", strings.Join(x.Fails, ", "))
+		}
+		fmt.Fprintln(w)
+		for _, d := range x.Differs {
+			fmt.Fprintf(w, "    %s of %s: %s, not %s\n", d.Claim, d.Subject, audit.Printable(cmp.Or(d.Near, "nothing said")), audit.Printable(cmp.Or(d.Refused, "nothing said")))
+		}
+		if x.More > 0 {
+			fmt.Fprintf(w, "    and %d more\n", x.More)
+		}
+	}
+}
+
 // match decides every host, and counts what each line costs.
-func match(p *policy.Policy, hosts []appraisedHost) hostsReport {
-	r := hostsReport{Type: "assay/policy-match/v1", Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, Hosts: len(hosts), Open: []string{}, Costs: []cost{}, Relaxed: []relaxed{}, Refused: []refused{}}
+func match(p *policy.Policy, hosts []policy.Candidate) hostsReport {
+	r := hostsReport{Type: "assay/policy-match/v1", Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, Hosts: len(hosts), Open: []string{}, Costs: []cost{}, Relaxed: []relaxed{}, Refused: []refused{}, Nearest: []nearHosts{}}
 	without := map[string]*policy.Policy{}
 	for _, h := range hosts {
-		v := policy.Decide(h.claims, p, h.asOf)
-		if r.From == 0 || h.asOf < r.From {
-			r.From = h.asOf
+		v := policy.Decide(h.Claims, p, h.AsOf)
+		if r.From == 0 || h.AsOf < r.From {
+			r.From = h.AsOf
 		}
-		r.Until = max(r.Until, h.asOf)
+		r.Until = max(r.Until, h.AsOf)
 		if v.Open != nil {
 			r.Open = v.Open
 		}
@@ -249,7 +322,7 @@ func match(p *policy.Policy, hosts []appraisedHost) hostsReport {
 		default:
 			r.Undecided++
 		}
-		no := refused{Host: h.name, Verdict: v.Outcome}
+		no := refused{Host: h.Host, Verdict: v.Outcome}
 		var seen []string
 		for _, why := range v.Reasons {
 			no.Codes = append(no.Codes, cmp.Or(why.Code, claim.Reason(why.Observed).Code()))
@@ -264,7 +337,7 @@ func match(p *policy.Policy, hosts []appraisedHost) hostsReport {
 				without[why.Rule], _ = p.Relax(label)
 			}
 			r.Costs[i].Hosts++
-			if policy.Decide(h.claims, without[why.Rule], h.asOf).Outcome == policy.Accept {
+			if policy.Decide(h.Claims, without[why.Rule], h.AsOf).Outcome == policy.Accept {
 				r.Costs[i].Alone++
 			}
 		}
@@ -293,6 +366,10 @@ func (a *app) printMatch(r hostsReport) {
 		for _, c := range r.Costs {
 			fmt.Fprintf(a.stdout, "%8d  %8d  %s  %s\n", c.Hosts, c.Alone, c.Rule, c.Place)
 		}
+	}
+	for _, n := range r.Nearest {
+		fmt.Fprintln(a.stdout)
+		printRefusal(a.stdout, n)
 	}
 	if len(r.Open) > 0 {
 		a.say("left open, since an appraisal says nothing of the party: %s", strings.Join(r.Open, ", "))

@@ -40,19 +40,25 @@ func (a *app) providersListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var list struct {
-				Providers []struct {
-					Provider     string `json:"provider"`
-					Certificates int    `json:"certificates"`
-					Tier         string `json:"tier"`
-				} `json:"providers"`
+			type row struct {
+				Provider     string `json:"provider"`
+				Certificates int    `json:"certificates"`
+				Tier         string `json:"tier"`
 			}
-			if err := s.Providers(c.Context(), &list); err != nil {
+			all, err := pages(func(after string) ([]row, string, error) {
+				var page struct {
+					Providers []row  `json:"providers"`
+					After     string `json:"after"`
+				}
+				err := s.Providers(c.Context(), after, &page)
+				return page.Providers, page.After, err
+			})
+			if err != nil {
 				return err
 			}
 			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "PROVIDER\tCERTIFICATES\tTIER")
-			for _, p := range list.Providers {
+			for _, p := range all {
 				fmt.Fprintf(w, "%s\t%d\t%s\n", p.Provider, p.Certificates, cmp.Or(p.Tier, "none"))
 			}
 			return w.Flush()

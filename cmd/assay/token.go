@@ -22,8 +22,9 @@ func (a *app) tokenCommand() *cobra.Command {
 		Long: `Make, list and revoke tokens of people and programs, at the server that you are logged
 in to. This is for admins. A token has a role:
 
-  renter    a firm that relies on verdicts
-  operator  a provider: lets its own nodes in, sees them, revokes them
+  renter    a firm that relies on verdicts: sees what providers are certified for
+  operator  a provider: lets its own nodes in, sees them, revokes them, asks for
+            certificates of its hosts and keeps them
   auditor   reads entries of the log and blobs, within a scope
   admin     runs the verifier
 
@@ -161,16 +162,12 @@ func (a *app) listTokens(ctx context.Context, output string) error {
 	if err != nil {
 		return err
 	}
-	all := client.Tokens{Tokens: []client.TokenRecord{}}
-	for after := ""; ; {
+	var all client.Tokens
+	if all.Tokens, err = pages(func(after string) ([]client.TokenRecord, string, error) {
 		page, err := s.Tokens(ctx, after)
-		if err != nil {
-			return err
-		}
-		all.Tokens = append(all.Tokens, page.Tokens...)
-		if after = page.After; after == "" {
-			break
-		}
+		return page.Tokens, page.After, err
+	}); err != nil {
+		return err
 	}
 	switch output {
 	case "json":

@@ -88,7 +88,7 @@ type report struct {
 	Scope        string           `json:"scope"`
 	AsOf         canon.Time       `json:"as_of"`
 	Roots        rootsReport      `json:"roots"`
-	Reasons      []policy.Reason  `json:"reasons"`
+	Reasons      []policy.Refusal `json:"reasons"`
 	Claims       claim.Set        `json:"claims"`
 	Needs        []attest.Need    `json:"needs"`
 	Inputs       []verifier.Input `json:"inputs"`
@@ -218,7 +218,7 @@ func judge(o *verifier.Opened, c attest.Case, named *policy.Policy) report {
 	r := report{
 		Type: reportType, Verdict: v.Outcome, Policy: v.Policy, NotDecided: p.NotDecided(v), Scope: v.Scope, AsOf: v.AsOf,
 		Roots:   rootsReport{c.Roots.Digest(), c.Roots.Digest() == verifier.VendorRoots().Digest()},
-		Reasons: v.Reasons, Claims: ap.Claims, Needs: ap.Needs, Inputs: ap.Inputs, policy: p,
+		Reasons: p.Refusals(v), Claims: ap.Claims, Needs: ap.Needs, Inputs: ap.Inputs, policy: p,
 	}
 	for _, cl := range ap.Claims {
 		if cl.Status == claim.Contradicted {
@@ -396,7 +396,7 @@ func (r report) text(w io.Writer, named bool) {
 }
 
 // sortedReasons parts what the verdict rests on from what would, alone, have left it undecided.
-func (r report) sortedReasons() (decisive, open []policy.Reason) {
+func (r report) sortedReasons() (decisive, open []policy.Refusal) {
 	for _, why := range r.Reasons {
 		if r.Verdict == policy.Reject && why.Status == claim.Unknown && claim.Reason(why.Observed).Code() != claim.EvidenceMissing {
 			open = append(open, why)
@@ -407,14 +407,22 @@ func (r report) sortedReasons() (decisive, open []policy.Reason) {
 	return decisive, open
 }
 
-func printReasons(w io.Writer, reasons []policy.Reason) {
+// placed puts the line of a policy behind the name of its rule, where a file has it.
+func placed(place string) string {
+	if place == "" {
+		return ""
+	}
+	return " (" + place + ")"
+}
+
+func printReasons(w io.Writer, reasons []policy.Refusal) {
 	for _, why := range reasons {
 		state := why.Status.String()
 		if why.Status == claim.Affirmed {
 			state = "not enough"
 		}
 		fmt.Fprintf(w, "\n  %s of %s is %s\n", why.Claim, why.Subject, state)
-		for _, line := range []struct{ label, text string }{{"required", why.Required}, {"observed", why.Observed}, {"fix (" + string(why.Who) + ")", why.Fix}} {
+		for _, line := range []struct{ label, text string }{{"code", why.Code + ": " + policy.Means(why.Code)}, {"policy", why.Rule + placed(why.Place)}, {"required", why.Required}, {"observed", why.Observed}, {"fix (" + string(why.Who) + ")", why.Fix}} {
 			if line.text != "" {
 				fmt.Fprintf(w, "    %-16s %s\n", line.label, line.text)
 			}

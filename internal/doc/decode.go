@@ -168,22 +168,21 @@ func (d *decoder) object(n *node, v reflect.Value) {
 		return
 	}
 	var keys []string
-	fields := map[string]int{}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	fields := map[string][]int{}
+	for _, f := range reflect.VisibleFields(v.Type()) { // those of embedded structs among them
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || key == "-" {
+		if !f.IsExported() || key == "-" || f.Anonymous && key == "" {
 			continue
 		}
-		if key == "" || f.Anonymous {
+		if key == "" {
 			panic(fmt.Sprintf("doc: internal error: field %s.%s has no key", v.Type(), f.Name))
 		}
 		keys = append(keys, key)
-		fields[key] = i
+		fields[key] = f.Index
 	}
 	for _, m := range n.members {
 		if i, ok := fields[m.key]; ok {
-			d.decode(m.value, v.Field(i))
+			d.decode(m.value, v.FieldByIndex(i))
 			continue
 		}
 		d.unknown(m, keys, v)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/proofs"
 )
@@ -27,6 +28,17 @@ const (
 	CodeProduct   = "benchmark.product"
 	CodeCommitted = "benchmark.committed"
 )
+
+// Codes are the codes of reasons of results.
+var Codes = []claim.Code{
+	{Code: CodeNoAnswer, Means: "no commitments came before the challenge expired"},
+	{Code: CodeLate, Means: "the commitments came after the challenge expired"},
+	{Code: CodeShort, Means: "it was over too soon to be a measure"},
+	{Code: CodeNotOpened, Means: "what was drawn was not opened in time"},
+	{Code: CodeForm, Means: "what was opened is not of the form, or not what was drawn"},
+	{Code: CodeProduct, Means: "a product that was opened is wrong"},
+	{Code: CodeCommitted, Means: "what was opened is not what was committed to"},
+}
 
 // Drawn is a block of rows of one step.
 type Drawn struct {

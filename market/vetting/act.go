@@ -3,8 +3,8 @@ package vetting
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -89,7 +89,13 @@ const (
 	hasBy
 )
 
-var codeForm = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+// Why a reviewer is not satisfied, beside what a place or a unit can be found to be.
+const (
+	FailedRegister   = "no-register-entry"   // no register knows the legal entity
+	FailedUnreadable = "register-unreadable" // what was handed in cannot be read
+)
+
+var failedFor = []string{FailedRegister, FailedUnreadable, FindingLocation, FindingMismatch, RevokedFinding, RevokedForged}
 
 var wants = map[string]struct{ must, may int }{
 	ActDraft:  {hasBy | hasPlace | hasTier, hasAssertions},
@@ -161,8 +167,8 @@ func (a Act) Validate() error {
 			return errors.New("certificate: a freeze needs two officers, ordered")
 		}
 	case ActFail:
-		if !codeForm.MatchString(a.Code) {
-			return fmt.Errorf("certificate: code %.80q: want lower-case words joined by hyphens", a.Code)
+		if !slices.Contains(failedFor, a.Code) {
+			return fmt.Errorf("certificate: code %.80q: want one of %s", a.Code, strings.Join(failedFor, ", "))
 		}
 	case ActRevoke:
 		if !slices.Contains(revokedFor, a.Code) {

@@ -26,6 +26,9 @@ type Book struct {
 	seen         map[canon.Digest][]Sighting // by the body of the evidence
 	hosts        map[string][]string         // certificates of each, in the order in which they were drafted
 	owed         []owed
+	words        []CarriedWord            // that were said, those of logs before too
+	last         map[Subject]canon.Digest // commitment of the entry of each device's last event
+	resumed      *CarriedItem             // that was taken last
 	known        Known
 }
 
@@ -43,6 +46,7 @@ type folded struct {
 	observed Observation
 	digest   canon.Digest // body of the observation
 	said     []Said
+	last     canon.Digest // commitment of the entry of its last event
 }
 
 // Said is what a certificate says of the party from an entry on.
@@ -62,7 +66,7 @@ type owed struct {
 func NewBook(operator ledger.Signers, known Known) *Book {
 	return &Book{
 		Registry: NewRegistry(operator), certificates: map[string]*folded{}, devices: map[string]DeviceState{}, facts: map[string]Facts{},
-		hosts: map[string][]string{}, seen: map[canon.Digest][]Sighting{}, known: known,
+		hosts: map[string][]string{}, seen: map[canon.Digest][]Sighting{}, last: map[Subject]canon.Digest{}, known: known,
 	}
 }
 
@@ -76,9 +80,9 @@ func (b *Book) Missed() error {
 	return fmt.Errorf("entry %d must be followed by %s %s in stream %q, and is not", o.by, o.Kind, canon.Sum(o.Body).Short(), o.Stream)
 }
 
-// Add takes an entry of kind claim/v1, certificate/v1 or rules/v1, and its place in the log. An entry that is refused changes
-// nothing, but that nothing is owed any more.
-func (b *Book) Add(index int64, e ledger.Event) error {
+// Add takes an entry of kind claim/v1, certificate/v1 or rules/v1, its place in the log and its commitment there. An entry that
+// is refused changes nothing, but that nothing is owed any more.
+func (b *Book) Add(index int64, commitment canon.Digest, e ledger.Event) error {
 	var missed error
 	due := false
 	if b.Owes() {
@@ -88,11 +92,8 @@ func (b *Book) Add(index int64, e ledger.Event) error {
 			missed = b.Missed()
 		}
 	}
-	switch e.Entry.Kind {
-	case ledger.KindRules:
-		return errors.Join(missed, b.History.Add(e))
-	case ledger.KindClaim:
-		return errors.Join(missed, b.Registry.Add(e))
+	if e.Entry.Kind == ledger.KindRules || e.Entry.Kind == ledger.KindClaim {
+		return errors.Join(missed, b.word(e))
 	}
 	body, err := ParseBody(e.Entry, e.Body)
 	if err != nil {
@@ -101,9 +102,9 @@ func (b *Book) Add(index int64, e ledger.Event) error {
 	var drafts []ledger.Draft
 	switch {
 	case body.Act != nil:
-		drafts, err = b.act(index, *body.Act, e)
+		drafts, err = b.act(index, commitment, *body.Act, e)
 	case body.Sighting != nil:
-		drafts, err = b.see(*body.Sighting, e)
+		drafts, err = b.see(commitment, *body.Sighting, e)
 	case body.Facts != nil:
 		b.facts[body.Facts.Provider] = *body.Facts
 	case body.Observation != nil:
@@ -117,12 +118,25 @@ func (b *Book) Add(index int64, e ledger.Event) error {
 	return errors.Join(missed, err)
 }
 
+// word takes what an issuer says, or the operator's parameters.
+func (b *Book) word(e ledger.Event) (err error) {
+	if e.Entry.Kind == ledger.KindRules {
+		err = b.History.Add(e)
+	} else {
+		err = b.Registry.Add(e)
+	}
+	if err == nil {
+		b.words = append(b.words, CarriedWord{e.Entry.Kind, e.Entry.Body, e.Entry.Time})
+	}
+	return err
+}
+
 func (o owed) is(e ledger.Event) bool {
 	return e.Entry.Kind == o.Kind && e.Entry.Stream == o.Stream && e.Entry.Time == o.at && bytes.Equal(e.Body, o.Body) && slices.Equal(e.Entry.Refs, o.Refs)
 }
 
 // act applies an act. A standing that it carries must be the registry's, over what was observed last.
-func (b *Book) act(index int64, a Act, e ledger.Event) ([]ledger.Draft, error) {
+func (b *Book) act(index int64, commitment canon.Digest, a Act, e ledger.Event) ([]ledger.Draft, error) {
 	f := b.certificates[a.Certificate]
 	if f == nil {
 		f = &folded{}
@@ -143,7 +157,7 @@ func (b *Book) act(index int64, a Act, e ledger.Event) ([]ledger.Draft, error) {
 	} else if len(e.Entry.Refs) != 0 {
 		return nil, fmt.Errorf("certificate %s: %s: rests on something, and has no standing", a.Certificate, a.Act)
 	}
-	f.Certificate = step.State
+	f.Certificate, f.last = step.State, commitment
 	b.certificates[a.Certificate] = f
 	if a.Act == ActDraft && a.Place.Host != "" {
 		b.hosts[a.Place.Host] = append(b.hosts[a.Place.Host], a.Certificate)
@@ -184,7 +198,7 @@ func word(tier string) string {
 	return tier
 }
 
-func (b *Book) see(s Sighting, e ledger.Event) ([]ledger.Draft, error) {
+func (b *Book) see(commitment canon.Digest, s Sighting, e ledger.Event) ([]ledger.Draft, error) {
 	state := b.devices[s.Device]
 	if state.Status == Released {
 		state = DeviceState{}
@@ -194,6 +208,7 @@ func (b *Book) see(s Sighting, e ledger.Event) ([]ledger.Draft, error) {
 		return nil, err
 	}
 	b.devices[s.Device] = step.State
+	b.last[Subject{UnitDevice, s.Device}] = commitment
 	if s.Event == DeviceSeen {
 		b.seen[s.Evidence] = append(b.seen[s.Evidence], s)
 	}

@@ -92,7 +92,7 @@ func TestBook(t *testing.T) {
 						continue
 					}
 				}
-				if err := b.Add(int64(i), e); err != nil {
+				if err := b.Add(int64(i), canon.Digest{1}, e); err != nil {
 					errs = append(errs, err.Error())
 				}
 			}
@@ -117,7 +117,7 @@ func TestPartyBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Add(i, event(ledger.KindCertificate, "provider:p1", now, body)); err != nil && b.Owes() {
+		if err := b.Add(i, canon.Digest{1}, event(ledger.KindCertificate, "provider:p1", now, body)); err != nil && b.Owes() {
 			t.Fatal(err)
 		}
 	}
@@ -243,23 +243,17 @@ func TestRandomDevices(t *testing.T) {
 func TestCodesHaveOneForm(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	seen := map[string]bool{}
-	for _, code := range vetting.Codes() {
-		if !form.MatchString(code) {
-			t.Errorf("code %q", code)
+	for _, c := range vetting.Codes {
+		if !form.MatchString(c.Code) || c.Means == "" {
+			t.Errorf("code %+v", c)
 		}
-		if seen[code] {
-			t.Errorf("code %q twice", code)
+		if seen[c.Code] {
+			t.Errorf("code %q twice", c.Code)
 		}
-		seen[code] = true
+		seen[c.Code] = true
 	}
-	if !slices.IsSorted(vetting.Codes()) {
+	if !slices.IsSortedFunc(vetting.Codes, func(a, b claim.Code) int { return strings.Compare(a.Code, b.Code) }) {
 		t.Error("not in order")
-	}
-	// And whatever a random life comes to is among them.
-	for _, code := range []string{vetting.ReasonPassed, vetting.FindingTCB, vetting.RevokedForged, vetting.CodeForeignScope, vetting.ReasonUnproven, claim.Lapsed, vetting.Suspended} {
-		if !seen[code] {
-			t.Errorf("%s is not in the list", code)
-		}
 	}
 }
 

@@ -97,6 +97,37 @@ type Certificate struct {
 	Overruled  []string    `json:"overruled,omitzero"` // findings that an appeal has overruled, until they are gone
 }
 
+// Public returns what a renter is told of the certificate: how it stands, by whose word, and since when. Whose chips and hosts
+// these are and who asked, reviewed and appealed is left out.
+func (c Certificate) Public() Certificate {
+	public := Certificate{
+		ID: c.ID, Place: Place{Provider: c.Place.Provider, Site: c.Place.Site}, Asked: c.Asked, Granted: c.Granted, Status: c.Status, Reason: c.Reason, Tier: c.Tier,
+		Standing: c.Standing, Clocks: c.Clocks, Windows: c.Windows, Since: c.Since, Updated: c.Updated, Expires: c.Expires, Deadline: c.Deadline, Tainted: c.Tainted,
+	}
+	public.Standing.Attributes = nil
+	for _, a := range c.Standing.Attributes {
+		if a.Subject.Kind == UnitHost || a.Subject.Kind == UnitDevice {
+			a.Subject.ID = ""
+		}
+		public.Standing.Attributes = append(public.Standing.Attributes, a)
+	}
+	public.Standing.Findings = nil
+	for _, f := range c.Standing.Findings {
+		if f.Code == FindingContested || f.Code == FindingUnitRevoked {
+			f.About = ""
+		}
+		public.Standing.Findings = append(public.Standing.Findings, f)
+	}
+	return public
+}
+
+// Names reports whether a word of the certificate is the claim of a digest.
+func (c Certificate) Names(claim canon.Digest) bool {
+	return slices.ContainsFunc(c.Standing.Attributes, func(a Attribute) bool {
+		return slices.ContainsFunc(a.Words, func(w Word) bool { return w.Digest == claim })
+	})
+}
+
 // Canonical returns the bytes of the state.
 func (c Certificate) Canonical() ([]byte, error) { return canon.Marshal(c) }
 

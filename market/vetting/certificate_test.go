@@ -32,7 +32,7 @@ func TestStatesEndByThemselves(t *testing.T) {
 		{"a draft", []vetting.Act{draft}, 30 * day, vetting.Lapsed, vetting.ReasonAbandoned},
 		{"what nobody takes", []vetting.Act{draft, {Act: vetting.ActSubmit}}, 14 * day, vetting.Lapsed, vetting.ReasonNotReviewed},
 		{"what nobody reviews", []vetting.Act{draft, {Act: vetting.ActSubmit}, {Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"}}, 14 * day, vetting.Lapsed, vetting.ReasonNotReviewed},
-		{"what is rejected", []vetting.Act{draft, {Act: vetting.ActSubmit}, {Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"}, {Act: vetting.ActFail, By: "user:rita", Code: "no-register-entry"}}, 14 * day, vetting.Rejected, vetting.ReasonFinal},
+		{"what is rejected", []vetting.Act{draft, {Act: vetting.ActSubmit}, {Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"}, {Act: vetting.ActFail, By: "user:rita", Code: vetting.FailedRegister}}, 14 * day, vetting.Rejected, vetting.ReasonFinal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newLife(t)
@@ -66,6 +66,7 @@ func TestActsThatDoNotFit(t *testing.T) {
 		"an act of nobody's":        {Act: "abolish"},
 		"one with too many members": {Act: vetting.ActRenew, Code: "x"},
 		"a failure in prose":        {Act: vetting.ActFail, Code: "Not good"},
+		"a failure of no list":      {Act: vetting.ActFail, Code: "not-good"},
 		"a revocation for nothing":  {Act: vetting.ActRevoke, Code: "because", Evidence: canon.Sum(nil), Since: now},
 		"one of another place":      {Act: vetting.ActEdit, Assertions: []vetting.Assertion{{Subject: vetting.Subject{Kind: vetting.UnitSite, ID: "par1"}, Attribute: "party.jurisdiction", Value: "FR"}}},
 		"a window that has begun":   {Act: vetting.ActWindow, Window: vetting.Window{From: now, Until: now + 3600}, Reason: "firmware"},
@@ -442,7 +443,7 @@ func TestAppeal(t *testing.T) {
 		f.do(now, vetting.Act{Act: vetting.ActDraft, Place: place, Tier: claim.TierAttested, Assertions: ten})
 		f.do(now, vetting.Act{Act: vetting.ActSubmit})
 		f.do(now, vetting.Act{Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"})
-		f.do(now, vetting.Act{Act: vetting.ActFail, By: "user:rita", Code: "register-unreadable"})
+		f.do(now, vetting.Act{Act: vetting.ActFail, By: "user:rita", Code: vetting.FailedUnreadable})
 		f.do(now+1, appeal)
 		f.do(now+2, triage)
 		f.do(now+3, vetting.Act{Act: vetting.ActRule, By: "user:otto", Reason: "it is readable"})

@@ -13,6 +13,8 @@ const (
 	MaxWindows    = 64               // maintenance windows that one certificate remembers
 	MaxWindow     = 7 * day          // seconds of one maintenance window
 	MaxBody       = 256 << 10        // bytes of an event's body
+	MaxCarried    = 4 << 20          // bytes of one part of what is carried over
+	carriedPart   = 128 << 10        // bytes of items that make one part, where they are more than one
 	MaxParameter  = 10 * 366 * day   // seconds of one operator parameter
 	MaxNotices    = 8                // instants before an end at which somebody is told
 	MaxAdvisories = 256              // advisories that the operator calls exploited

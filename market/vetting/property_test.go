@@ -125,7 +125,7 @@ func TestRandomLives(t *testing.T) {
 					standing()
 				}
 			case vetting.ActFail:
-				a.Code = "wanting"
+				a.Code = vetting.RevokedFinding
 			case vetting.ActEdit:
 				a.Assertions = ten[:1]
 			case vetting.ActWindow:

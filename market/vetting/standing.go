@@ -512,26 +512,12 @@ func (s Standing) speak(set *claim.Set, id, provider string) {
 	for _, b := range words {
 		c := claim.Claim{ID: id, Subject: claim.SubjectParty, Issuer: b.Issuer, Value: b.Value, Status: claim.Affirmed, Basis: []string{claim.IssuerGround + b.Issuer}, From: b.From, Until: b.Until - 1}
 		if b.Code != "" {
-			c.Status, c.Reason = claim.Unknown, claim.Because(b.Code, "%s", sentences[b.Code])
+			c.Status, c.Reason = claim.Unknown, claim.Because(b.Code, "%s", Means(b.Code))
 		}
 		set.Add(c)
 	}
 	if asserted != "" && !slices.ContainsFunc(words, func(b best) bool { return b.Issuer == provider }) {
 		set.Add(claim.Claim{ID: id, Subject: claim.SubjectParty, Issuer: provider, Value: asserted, Status: claim.Unknown, Basis: []string{claim.IssuerGround + provider},
-			Reason: claim.Because(claim.SelfAsserted, "%s", sentences[claim.SelfAsserted])})
+			Reason: claim.Because(claim.SelfAsserted, "%s", Means(claim.SelfAsserted))})
 	}
-}
-
-// sentences say in words why a word does not count.
-var sentences = map[string]string{
-	claim.SelfAsserted: "the provider says so itself",
-	claim.Lapsed:       "the claim's time is over",
-	CodeRevoked:        "the claim, or what it is about, was revoked",
-	CodeNotYet:         "the claim's time has not begun",
-	CodeUnregistered:   "the operator had not registered that issuer and key when the claim was made",
-	CodeIssuerLapsed:   "the issuer's term was over when the claim was made",
-	CodeIssuerGone:     "the issuer was revoked",
-	CodeForeignScope:   "the issuer may not speak of that, or not there",
-	CodeDiscrepancy:    "another issuer is more than a level apart, so that neither counts",
-	CodePending:        "the provider says something else by now, of which no issuer has spoken",
 }

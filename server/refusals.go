@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/policy"
+)
+
+// nodeRefusal is why the policy of the server refuses a node as things stand, and which of the caller's nodes are nearest to it.
+// It is no verdict: nothing is signed or logged.
+type nodeRefusal struct {
+	Node    string           `json:"node"`
+	Verdict policy.Outcome   `json:"verdict"`
+	Policy  policy.Named     `json:"policy"`
+	Scope   string           `json:"scope"`
+	AsOf    canon.Time       `json:"as_of"`
+	Reasons []policy.Refusal `json:"reasons"`
+	policy.Nearest
+	LeftOut bool `json:"left_out,omitzero"` // the caller has more nodes than were looked at
+}
+
+// refusal decides a node's last appraisal by the clock of now, and looks among the nodes that the caller may know of.
+func (s *Server) refusal(ctx context.Context, who caller, node string) (r nodeRefusal, err error) {
+	now := s.time()
+	asked, err := s.candidatesOf(ctx, who, now, `node.id = ?`, node)
+	if err != nil {
+		return r, err
+	}
+	if len(asked) == 0 {
+		var own filter
+		own.and(`id = ?`, node)
+		who.ownNodes(&own)
+		err := s.store.db.Reader().QueryRowContext(ctx, `SELECT id FROM node WHERE `+own.String(), own.args...).Scan(&node)
+		if errors.Is(err, sql.ErrNoRows) {
+			return r, errNothing
+		}
+		return r, errors.Join(err, refuse(codeNotDecided, "no appraisal of the node is kept, or it was revoked"))
+	}
+	others, err := s.candidatesOf(ctx, who, now, `node.id <> ?`, node)
+	if err != nil {
+		return r, err
+	}
+	p := s.given.policy
+	v := policy.Decide(asked[0].Claims, p, now)
+	r = nodeRefusal{Node: node, Verdict: v.Outcome, Policy: v.Policy, Scope: v.Scope, AsOf: now, Reasons: p.Refusals(v)}
+	if r.LeftOut = len(others) > MaxCandidates; r.LeftOut {
+		others = others[:MaxCandidates]
+	}
+	r.Nearest = p.Nearest(asked[0], others)
+	return r, nil
+}
+
+// candidatesOf reads the last appraisals of a caller's nodes, with what is known of the parties behind them, in the order of
+// their ids: one more than [MaxCandidates] at most. Nodes that were never appraised, or revoked, are none.
+func (s *Server) candidatesOf(ctx context.Context, who caller, now canon.Time, where string, args ...any) (all []policy.Candidate, err error) {
+	var own filter
+	own.and(where, args...)
+	own.and(`revoked = 0`)
+	who.ownNodes(&own)
+	var nodes []string
+	err = s.store.db.Snapshot(ctx, func(tx *sql.Tx) error {
+		return each(ctx, tx, `SELECT id FROM node JOIN appraised ON appraised.node = node.id WHERE `+own.String()+fmt.Sprintf(` ORDER BY id LIMIT %d`, MaxCandidates+1), own.args, func(scan func(...any) error) error {
+			var node string
+			err := scan(&node)
+			nodes = append(nodes, node)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what nodes were found to be: %w", err)
+	}
+	for _, node := range nodes {
+		a, body, err := s.lastAppraisal(ctx, s.store.db.Reader(), node)
+		if err != nil {
+			return nil, err
+		}
+		if body.IsZero() {
+			continue // erased
+		}
+		c, ok, err := s.certificateOf(ctx, s.store.db.Reader(), "", node)
+		if err != nil {
+			return nil, err
+		}
+		claims := a.Claims
+		if ok {
+			claims = slices.Concat(claims, c.PartyClaims())
+		}
+		all = append(all, policy.Candidate{Host: node, Claims: claims, AsOf: now})
+	}
+	return all, nil
+}
