@@ -28,6 +28,7 @@
 //	GET  /v1/reconciliation                                               200 Reconciliation   operator, admin
 //	POST /v1/rack-tokens          RackTokenRequest                        201 RackToken        operator, admin
 //	GET  /v1/rack-tokens                                                  200 RackTokens       operator, admin
+//	DELETE /v1/rack-tokens/ID                                             204                  operator, admin
 //	GET  /v1/nodes                                                        200 Nodes            operator, auditor, admin
 //	DELETE /v1/nodes/{node}                                               204                  operator, admin
 //	GET  /v1/entries                                                      200 Entries          auditor, admin

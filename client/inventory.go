@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -142,6 +143,12 @@ type RackTokens struct {
 func (c *Client) RackTokens(ctx context.Context, after string) (RackTokens, error) {
 	var t RackTokens
 	return t, c.get(ctx, "/v1/rack-tokens?after="+url.QueryEscape(after), &t)
+}
+
+// RevokeRackToken ends the token of a rack. Nodes that it let in stay.
+func (c *Client) RevokeRackToken(ctx context.Context, id string) error {
+	_, err := c.do(ctx, http.MethodDelete, "/v1/rack-tokens/"+url.PathEscape(id), "", nil, http.StatusNoContent, MaxAnswer)
+	return err
 }
 
 // States of a node's place.

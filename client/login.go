@@ -212,7 +212,8 @@ func (c *Client) Access(ctx context.Context) (Access, error) {
 	return a, c.get(ctx, "/v1/access", &a)
 }
 
-// SetAccess replaces the access document (admin). Tokens that were given before stay good.
+// SetAccess replaces the access document (admin). Tokens that logins with an issuer gave end where anything of that issuer
+// is other than before.
 func (c *Client) SetAccess(ctx context.Context, a Access) error {
 	data, err := json.Marshal(a)
 	if err != nil {

@@ -69,7 +69,17 @@ func (r record) read() (h ledger.Host, faults []Fault) {
 			add(attest.IdentityTPMEK, value)
 		}
 	}
-	for _, text := range words(r.chip) {
+	chips, ppids := ids(r.chip, chipSize), ids(r.ppid, ppidSize)
+	for _, c := range []struct {
+		column string
+		ids    []string
+	}{{columnChip, chips}, {columnPPID, ppids}} {
+		if n := len(c.ids); n > MaxSockets {
+			fault(c.column, CodeTooLong, fmt.Sprint(n), "list the processors of this machine alone", "%d processors, at most %d", n, MaxSockets)
+			return h, faults // and not one for each of them
+		}
+	}
+	for _, text := range chips {
 		switch value, err := readHex(text, chipSize, turinChipSize); {
 		case err != nil:
 			fault(columnChip, CodeChipID, text, "take CHIP_ID from a report of this machine: snpguest report, then snpguest display report", "CHIP_ID %v", err)
@@ -82,7 +92,7 @@ func (r record) read() (h ledger.Host, faults []Fault) {
 			add(attest.IdentityAMDChip, value)
 		}
 	}
-	for _, text := range words(r.ppid) {
+	for _, text := range ppids {
 		switch value, err := readHex(text, ppidSize); {
 		case err != nil:
 			fault(columnPPID, CodePPID, text, "take the PPID from the PCK certificate of this machine", "PPID %v", err)
@@ -92,13 +102,7 @@ func (r record) read() (h ledger.Host, faults []Fault) {
 			add(attest.IdentityIntelPPID, value)
 		}
 	}
-	for _, c := range []struct{ column, cell string }{{columnChip, r.chip}, {columnPPID, r.ppid}} {
-		if n := len(words(c.cell)); n > MaxSockets {
-			fault(c.column, CodeTooLong, fmt.Sprint(n), "list the processors of this machine alone", "%d processors, at most %d", n, MaxSockets)
-			return h, faults
-		}
-	}
-	if len(h.Devices) == 0 && r.ek == "" && r.chip == "" && r.ppid == "" {
+	if r.ek == "" && len(chips) == 0 && len(ppids) == 0 {
 		fault("", CodeNoIdentity, "", "fill in one of ek, chip_id and ppid", "the row has no ek, chip_id or ppid: nothing that the machine could be known by")
 	}
 	if len(r.gpus) > MaxGPUs {
@@ -127,6 +131,30 @@ func words(cell string) []string {
 	return strings.FieldsFunc(cell, func(r rune) bool { return strings.ContainsRune(" \t\r\n,;|", r) })
 }
 
+// ids splits a list of identities of a size in bytes. Tools print one as pairs of digits over several lines (snpguest display
+// report, openssl), which belong together then.
+func ids(cell string, size int) []string {
+	list := words(cell)
+	if len(list) < 2 || slices.ContainsFunc(list, func(w string) bool { return len(w) != 2 }) {
+		return list
+	}
+	all := strings.Join(list, "")
+	list = nil
+	for ; len(all) > 2*size; all = all[2*size:] {
+		list = append(list, all[:2*size])
+	}
+	return append(list, all)
+}
+
+// rounded says so of what a spreadsheet made of an identity that it took for a number.
+func rounded(text string) string {
+	digits, power, ok := strings.Cut(strings.ToUpper(text), "E+")
+	if !ok || strings.Trim(digits, "0123456789.") != "" || strings.Trim(power, "0123456789") != "" {
+		return ""
+	}
+	return ": a spreadsheet took it for a number and rounded it; have the column as text, and fill it in again"
+}
+
 func nameCheck(limit int) func(string) error {
 	return func(name string) error { return ledger.CheckName(name, limit) }
 }
@@ -146,7 +174,7 @@ func readHex(text string, sizes ...int) ([]byte, error) {
 	digits := strings.TrimPrefix(strings.ToLower(strings.NewReplacer(":", "", " ", "").Replace(text)), "0x")
 	value, err := hex.DecodeString(digits)
 	if err != nil {
-		return nil, fmt.Errorf("%.80q is not hex", text)
+		return nil, fmt.Errorf("%.80q is not hex%s", text, rounded(text))
 	}
 	if !slices.Contains(sizes, len(value)) {
 		want := fmt.Sprint(2 * sizes[0])
@@ -170,7 +198,7 @@ func readEK(text string) ([]byte, error) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "-----BEGIN ") {
 		var err error
 		if data, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
-			return nil, fmt.Errorf("%.40q is neither a certificate (PEM, or base64 of DER) nor 64 hex digits", text)
+			return nil, fmt.Errorf("%.40q is neither a certificate (PEM, or base64 of DER) nor 64 hex digits%s", text, rounded(text))
 		}
 	}
 	d, err := tpm.EndorsementKey(data)
@@ -180,12 +208,12 @@ func readEK(text string) ([]byte, error) {
 // readGPU reads the serial number of the certificate of an NVIDIA device's key, decimal (NVIDIA's ueid) or hex, or a PDI in
 // hex. A serial of 40 digits that happen to be decimal is hex: as a decimal number it would have 49, or few less.
 func readGPU(text string) (ledger.Device, error) {
-	digits := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(text, ":", "")), "0x")
+	digits, marked := strings.CutPrefix(strings.ToLower(strings.ReplaceAll(text, ":", "")), "0x")
 	if strings.HasPrefix(digits, "gpu-") {
 		return ledger.Device{}, fmt.Errorf("a UUID is the driver's word, and stands in no evidence")
 	}
-	hexadecimal := len(digits) == 2*leafSize || len(digits) == 2*pdiSize
-	if !hexadecimal && !strings.HasPrefix(text, "0x") && digits != "" && strings.Trim(digits, "0123456789") == "" {
+	hexadecimal := marked || len(digits) == 2*leafSize || len(digits) == 2*pdiSize
+	if !hexadecimal && digits != "" && strings.Trim(digits, "0123456789") == "" {
 		n, _ := new(big.Int).SetString(digits, 10)
 		if n.BitLen() > 8*leafSize || n.BitLen() <= 8*pdiSize {
 			return ledger.Device{}, fmt.Errorf("a decimal number that is no serial of %d bytes", leafSize)
@@ -195,7 +223,7 @@ func readGPU(text string) (ledger.Device, error) {
 	value, err := readHex(digits, leafSize, pdiSize)
 	switch {
 	case err != nil:
-		return ledger.Device{}, fmt.Errorf("neither a decimal serial nor 40 hex digits (serial) or 16 (PDI)")
+		return ledger.Device{}, fmt.Errorf("neither a decimal serial nor 40 hex digits (serial) or 16 (PDI)%s", rounded(text))
 	case allZero(value):
 		return ledger.Device{}, fmt.Errorf("it is all zeros")
 	case len(value) == pdiSize:

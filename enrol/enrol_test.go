@@ -74,7 +74,7 @@ func TestReadCells(t *testing.T) {
 			switch {
 			case len(bad) > 0:
 				got = bad[0].Code
-				if bad[0].Column != tc.column || bad[0].Row != 1 || bad[0].Problem == "" || bad[0].Fix == "" || bad[0].Asset != "A" {
+				if len(bad) > 1 || bad[0].Column != tc.column || bad[0].Row != 1 || bad[0].Problem == "" || bad[0].Fix == "" || bad[0].Asset != "A" {
 					t.Errorf("%+v", bad[0])
 				}
 			case len(rows) == 1:
@@ -118,9 +118,85 @@ func TestKnownBugs(t *testing.T) {
 	})
 }
 
+// TestReadPairs: snpguest display report and openssl print an identity as pairs of digits over lines.
+func TestReadPairs(t *testing.T) {
+	pairs := func(digits string, between string, perLine int) string {
+		var b strings.Builder
+		for i := 0; i < len(digits); i += 2 {
+			if b.WriteString(digits[i : i+2]); i/2%perLine == perLine-1 {
+				b.WriteString("\n")
+			} else {
+				b.WriteString(between)
+			}
+		}
+		return b.String()
+	}
+	turin := "1f2e3d4c5b6a7988" + strings.Repeat("0", 112)
+	ppid := strings.Repeat("5a", 16)
+	leaf := "78eda840d933e2b315dd40e21b0d64fd4227e044"
+	for _, tc := range []struct{ column, cell, want string }{
+		{"chip_id", pairs(chip, " ", 16), "amd-chip-id " + chip},
+		{"chip_id", pairs(turin, " ", 16), "amd-chip-id " + turin[:16]},
+		{"chip_id", pairs(chip, " ", 16) + pairs(turin, " ", 16), "amd-chip-id " + turin[:16] + ", amd-chip-id " + chip},
+		{"chip_id", pairs(chip[:126], " ", 16), enrol.CodeChipID},
+		{"chip_id", "9c", enrol.CodeChipID},
+		{"ppid", pairs(ppid, " ", 8), "intel-ppid " + ppid},
+		{"gpus", pairs(leaf, ":", 99), "nvidia-leaf " + leaf},
+		{"gpus", pairs(leaf, " ", 99), "nvidia-leaf " + leaf},
+	} {
+		rows, bad, err := enrol.Read("x.csv", []byte("asset,site,rack,ek,"+tc.column+"\nA,fra1,B07,"+ek+",\""+tc.cell+"\"\n"))
+		must(t, err)
+		var got []string
+		for _, f := range bad {
+			got = append(got, f.Code)
+		}
+		for _, r := range rows {
+			for _, d := range r.Host.Devices {
+				if d.Kind != attest.IdentityTPMEK {
+					got = append(got, d.Kind+" "+d.Value.String())
+				}
+			}
+		}
+		if strings.Join(got, ", ") != tc.want {
+			t.Errorf("%q: %q, want %q", tc.cell, got, tc.want)
+		}
+	}
+}
+
+// TestReadRounded: a spreadsheet that took an identity for a number has thrown its last digits away, and says so.
+func TestReadRounded(t *testing.T) {
+	for column, text := range map[string]string{"ek": "9.2E+63", "chip_id": "1.23456789012345E+15", "ppid": "1E+31", "gpus": "6.90378826041732E+47"} {
+		_, bad, err := enrol.Read("x.csv", []byte("asset,site,rack,"+column+"\nA,fra1,B07,"+text+"\n"))
+		must(t, err)
+		if !slices.ContainsFunc(bad, func(f enrol.Fault) bool {
+			return f.Column == column && strings.Contains(f.Problem, "have the column as text")
+		}) {
+			t.Errorf("%s %s: %v", column, text, bad)
+		}
+	}
+}
+
+// TestFaultWords: what a fault says beyond its code.
+func TestFaultWords(t *testing.T) {
+	for _, tc := range []struct{ column, cell, problem, value string }{
+		{"gpus", "GPU-1f2e3d4c-aaaa-bbbb-cccc-0123456789ab", "a UUID is the driver's word", ""},
+		{"gpus", "78EDA84E+", "neither a decimal serial nor 40 hex digits (serial) or 16 (PDI)", ""},
+		{"chip_id", strings.Repeat("9c", 40), "has 80 hex digits, want 128 or 16", strings.Repeat("9c", 40)},
+		{"chip_id", strings.Repeat("9c", 41), "has 82 hex digits, want 128 or 16", strings.Repeat("9c", 40) + "…"},
+	} {
+		_, bad, err := enrol.Read("x.csv", []byte("asset,site,rack,ek,"+tc.column+"\nA,fra1,B07,"+ek+","+tc.cell+"\n"))
+		must(t, err)
+		if len(bad) != 1 || !strings.Contains(bad[0].Problem, tc.problem) || tc.value != "" && bad[0].Value != tc.value || strings.Contains(bad[0].Problem, "spreadsheet") {
+			t.Errorf("%s: %+v", tc.cell, bad)
+		}
+	}
+}
+
 func TestReadGPUs(t *testing.T) {
 	for text, want := range map[string]string{
-		"48b02d0102030405": "nvidia-pdi 48b02d0102030405",
+		"0X" + strings.Repeat("12345678", 5):                                "nvidia-leaf " + strings.Repeat("12345678", 5),
+		"0X123456789012345678901234567890":                                  enrol.CodeGPU, // hex, though its digits are decimal
+		"48b02d0102030405":                                                  "nvidia-pdi 48b02d0102030405",
 		"690378826041732399492309725212231526036925833284 48b02d0102030405": "nvidia-leaf 78eda840d933e2b315dd40e21b0d64fd4227e044, nvidia-pdi 48b02d0102030405",
 		"48b02d0102030405;48b02d0102030406|48b02d0102030407":                "nvidia-pdi 48b02d0102030405, nvidia-pdi 48b02d0102030406, nvidia-pdi 48b02d0102030407",
 		"":                            "",
@@ -183,9 +259,15 @@ func TestRead(t *testing.T) {
 		{"a device twice", "x.csv", head + row("A", 1) + row("B", 1) + row("C", 3), 2, []string{"3 ek " + enrol.CodeDuplicate}, ""},
 		{"a cell that is too long", "x.csv", head + "A,fra1,B07," + strings.Repeat("A", enrol.MaxCell+1) + "\n" + row("B", 2), 1, []string{"2 ek " + enrol.CodeTooLong}, ""},
 		{"certificate over several lines", "x.csv", head + "A,fra1,B07,\"" + ek[:32] + "\n" + ek[32:] + "\"\n" + row("B", 1), 1, []string{"2 ek " + enrol.CodeEK}, ""},
-		{"a column that nobody knows", "x.csv", "asset,site,rack,ekcert\n" + row("A", 1), 0, nil, `x.csv: column "ekcert" is not known; there are asset, site`},
+		{"a column that nobody knows", "x.csv", "asset,site,rack,serial_number\n" + row("A", 1), 0, nil, `x.csv: column "serial_number" is not known; there are asset, site`},
+		{"a column that is mistyped", "x.csv", "asset,site,rack,Chip ID\n" + row("A", 1), 0, nil, `column "Chip ID" is not known, the nearest is "chip_id"; there are`},
+		{"empty columns behind the last", "x.csv", strings.ReplaceAll(head+row("A", 1), "\n", ",,\n") + row("B", 2), 2, nil, ""},
+		{"an empty column before the last", "x.csv", "asset,site,rack,,ek\n", 0, nil, `column "" is not known; there are`},
+		{"something in a column without a name", "x.csv", "asset,site,rack,ek,,\nA,fra1,B07," + ek + ",,x\n" + row("B", 2), 1, []string{"2  " + enrol.CodeCells}, ""},
+		{"separators for an identity", "x.csv", "asset,site,rack,chip_id\nA,fra1,B07,;\n", 0, []string{"2  " + enrol.CodeNoIdentity}, ""},
 		{"a column twice", "x.csv", "asset,site,rack,ek,EK\n", 0, nil, `column "ek" stands twice`},
 		{"no column of racks", "x.csv", "asset,site,ek\n", 0, nil, `column "rack" is missing`},
+		{"empty rows alone", "x.csv", ",,\n , \n", 0, nil, "there is no header"},
 		{"comments alone", "x.csv", "# a\n# b\n", 0, nil, "there is no header"},
 		{"nothing", "x.csv", " \n", 0, nil, "the file is empty"},
 		{"another encoding", "x.csv", head + "A\xe4,fra1,B07,x\n", 0, nil, "not UTF-8"},
@@ -195,6 +277,12 @@ func TestRead(t *testing.T) {
 		{"JSON with a member that nobody knows", "x.json", `{"type":"assay/inventory/v1","host":[]}`, 0, nil, `host`},
 		{"a host with a member that nobody knows", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","ekcert":"x"},{"asset":"B","site":"fra1","rack":"B07","ek":"` + ek + `"}]}`, 1, []string{"1 ekcert " + enrol.CodeMember}, ""},
 		{"a serial that is a number", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","gpus":[690378826041732399492309725212231526036925833284]},{"asset":"B","site":"fra1","rack":"B07","ek":"` + ek + `"}]}`, 1, []string{"1 gpus " + enrol.CodeMember}, ""},
+		{"a list for a host's text", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","site":["fra1"]}]}`, 0, []string{"1 site " + enrol.CodeMember}, ""},
+		{"a host of too many bytes", "x.json", `{"type":"assay/inventory/v1","hosts":[{"asset":"A","site":"fra1","rack":"B07","ek":"` + ek + `"` + strings.Repeat(" ", 4*enrol.MaxCell) + `}]}`, 0, []string{"1  " + enrol.CodeTooLong}, ""},
+		{"JSON by its name", "x.json", `[]`, 0, nil, "x.json: "},
+		{"JSON by its first byte", "inventory", ` {"type":"assay/policy/v1","hosts":[]}`, 0, nil, `type "assay/policy/v1" is not known`},
+		{"empty lines before the header", "x.csv", "\n \n;;;\n\n" + strings.ReplaceAll(head+row("A", 1), ",", ";"), 1, nil, ""},
+		{"an asset twice, and wrong the second time", "x.csv", head + row("A", 1) + "A,fra1,B07,x\n", 1, []string{"3 ek " + enrol.CodeEK}, ""},
 		{"a host that is text", "x.json", `{"type":"assay/inventory/v1","hosts":["A"]}`, 0, []string{"1  " + enrol.CodeMember}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -211,6 +299,24 @@ func TestRead(t *testing.T) {
 				}
 			}
 		})
+	}
+	for text, want := range map[string]string{
+		head + "\"A,fra1,B07,x\n" + row("B", 1):                                         "row 2: the quotes of the row do not close (line 3, byte 77); lines 2 to 3 were read as this one row",
+		head + "A\",fra1,B07,x\n":                                                       "row 2: the quotes of the row do not close (line 2, byte 2)",
+		head + "A,FRA1,B07," + ek + "\n":                                                "row 2, site: site \"FRA1\": want",
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","gpus":[7]}]}`:              "row 1, gpus: gpus is a JSON number, want text in a list",
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","site":7}]}`:                "row 1, site: site is a JSON number, want text",
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","chipid":"x"}]}`:            `row 1, chipid: "chipid" is not a member of a host, the nearest is "chip_id"`,
+		`{"type":"assay/inventory/v1","hosts":[{"asset":"A","serial_of_the_box":"x"}]}`: `"serial_of_the_box" is not a member of a host`,
+	} {
+		_, bad, err := enrol.Read("x", []byte(text))
+		must(t, err)
+		if len(bad) != 1 || !strings.Contains(bad[0].Error(), want) || strings.Contains(bad[0].Error(), "lines") != strings.Contains(want, "lines") {
+			t.Errorf("%q: want %q", bad, want)
+		}
+	}
+	if got := (enrol.Fault{Problem: "of the file"}).Error(); got != "of the file" {
+		t.Errorf("%q", got)
 	}
 	many := head + strings.Repeat("A,fra1,B07,\n", enrol.MaxRows+1)
 	if _, _, err := enrol.Read("x.csv", []byte(many)); err == nil || !strings.Contains(err.Error(), "divide the file") {

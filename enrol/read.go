@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/assay-network/assay/attest"
+	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/ledger"
 )
 
@@ -104,16 +105,19 @@ func (r *reader) readCSV(data []byte) error {
 			break
 		}
 	}
-	if header == "" {
-		return fmt.Errorf("%s: there is no header: the first row names the columns", r.name)
-	}
 	rows := csv.NewReader(bytes.NewReader(data))
 	rows.Comma, rows.Comment, rows.FieldsPerRecord, rows.ReuseRecord = separator(header), '#', -1, true
-	names, err := rows.Read()
-	if err != nil {
-		return fmt.Errorf("%s: header: %w", r.name, err)
+	var names []string
+	for len(names) == 0 { // spreadsheets write rows of empty cells, and empty cells behind the last
+		cells, err := rows.Read()
+		switch {
+		case err == io.EOF:
+			return fmt.Errorf("%s: there is no header: the first row names the columns", r.name)
+		case err != nil:
+			return fmt.Errorf("%s: header: %w", r.name, err)
+		}
+		names = trimmed(slices.Clone(cells))
 	}
-	names = slices.Clone(names)
 	if err := r.checkHeader(names); err != nil {
 		return err
 	}
@@ -136,7 +140,7 @@ func (r *reader) readCSV(data []byte) error {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 		line, _ := rows.FieldPos(0)
-		if !slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) != "" }) {
+		if len(trimmed(cells)) == 0 {
 			continue // an empty row of a spreadsheet
 		}
 		var rec record
@@ -150,7 +154,7 @@ func (r *reader) readCSV(data []byte) error {
 				rec.set(name, cell)
 			}
 		}
-		if len(cells) != len(names) {
+		if n := len(trimmed(cells)); len(cells) < len(names) || n > len(names) {
 			faults = append(faults, Fault{Code: CodeCells, Problem: fmt.Sprintf("the row has %d cells, the header %d", len(cells), len(names)), Fix: "give the row a cell for each column, an empty one where there is nothing"})
 		}
 		if err := r.take(line, rec, faults...); err != nil {
@@ -164,7 +168,7 @@ func (r *reader) checkHeader(names []string) error {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		switch {
 		case !known(names[i]):
-			return fmt.Errorf("%s: column %.80q is not known; there are %s", r.name, name, strings.Join(columnNames(), ", "))
+			return fmt.Errorf("%s: column %.80q is not known%s; there are %s", r.name, name, nearest(names[i]), strings.Join(columnNames(), ", "))
 		case slices.Contains(names[:i], names[i]):
 			return fmt.Errorf("%s: column %q stands twice", r.name, names[i])
 		}
@@ -175,6 +179,22 @@ func (r *reader) checkHeader(names []string) error {
 		}
 	}
 	return nil
+}
+
+// trimmed leaves out the empty cells behind the last that is not.
+func trimmed(cells []string) []string {
+	for len(cells) > 0 && strings.TrimSpace(cells[len(cells)-1]) == "" {
+		cells = cells[:len(cells)-1]
+	}
+	return cells
+}
+
+// nearest says which column a word most likely meant.
+func nearest(word string) string {
+	if near := doc.Nearest(word, columnNames()); word != "" && near != "" {
+		return fmt.Sprintf(", the nearest is %q", near)
+	}
+	return ""
 }
 
 func known(name string) bool { return slices.Contains(columnNames(), name) }
@@ -218,7 +238,7 @@ func (rec *record) set(column, cell string) {
 	case columnPPID:
 		rec.ppid = cell
 	case columnGPUs:
-		rec.gpus = words(cell)
+		rec.gpus = ids(cell, leafSize)
 	}
 }
 
@@ -258,7 +278,7 @@ func (r *reader) readJSON(data []byte) error {
 			var wrong *json.SemanticError
 			if errors.As(err, &wrong) {
 				member = strings.Split(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/")[0]
-				what = fmt.Sprintf("%.80q is not a member of a host", member)
+				what = fmt.Sprintf("%.80q is not a member of a host%s", member, nearest(member))
 				if known(member) {
 					what = fmt.Sprintf("%s is a JSON %s, want text%s", member, wrong.JSONKind, map[bool]string{true: " in a list"}[member == columnGPUs])
 				}

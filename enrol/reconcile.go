@@ -121,7 +121,7 @@ func (r *reconciling) match() {
 		}
 	}
 	for i, nodes := range r.nodesOf {
-		r.holderFirst(nodes, func(d ledger.Device) bool { at, ok := r.listed[keyOf(d)]; return ok && at == i && primary(d.Kind) })
+		r.holderFirst(nodes, func(d ledger.Device) bool { at, ok := r.listed[keyOf(d)]; return ok && at == i })
 		for _, n := range nodes {
 			r.out.ByNode[r.Nodes[n].ID] = i
 		}
@@ -255,10 +255,10 @@ func (r *reconciling) host(i int) {
 		return // it has not been asked yet for everything
 	}
 	for _, d := range h.Devices {
-		if slices.ContainsFunc(node.Proven, func(shown ledger.Device) bool { return r.same(d, shown) }) || r.shownElsewhere(d, n) {
+		if slices.ContainsFunc(node.Proven, func(shown ledger.Device) bool { return r.same(d, shown) }) || r.shownElsewhere(d) {
 			continue
 		}
-		if primary(d.Kind) && slices.ContainsFunc(node.Proven, func(shown ledger.Device) bool {
+		if slices.ContainsFunc(node.Proven, func(shown ledger.Device) bool {
 			return shown.Kind == d.Kind && slices.ContainsFunc(h.Devices, func(o ledger.Device) bool { return o.Compare(shown) == 0 })
 		}) {
 			continue // a guest shows the processor that it runs on, and the machine has several
@@ -271,15 +271,12 @@ func (r *reconciling) host(i int) {
 	}
 }
 
-// shownElsewhere reports whether another node shows a device that the inventory lists: it was moved then, which is told
-// where it is.
-func (r *reconciling) shownElsewhere(listed ledger.Device, here int) bool {
-	for n := range r.Nodes {
-		if n != here && slices.ContainsFunc(r.Nodes[n].Proven, func(shown ledger.Device) bool { return r.same(listed, shown) }) {
-			return true
-		}
-	}
-	return false
+// shownElsewhere reports whether any node shows a device that the inventory lists: where its own does not, it was moved,
+// which is told where it is.
+func (r *reconciling) shownElsewhere(listed ledger.Device) bool {
+	return slices.ContainsFunc(r.Nodes, func(n Node) bool {
+		return slices.ContainsFunc(n.Proven, func(shown ledger.Device) bool { return r.same(listed, shown) })
+	})
 }
 
 // node tells what a node shows that the inventory does not have there.

@@ -74,6 +74,18 @@ func TestReconcile(t *testing.T) {
 		{"EK of one host, chip of another", enrol.Fleet{Hosts: []ledger.Host{host("A", "R1", "eA cA"), host("B", "R2", "eB cB")}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA cB", "")}}, "A accept n1, B missing ", []string{"missing A n1 ", "moved A n1 ", "missing B  "}, 0},
 		{"a guest on one of two processors", enrol.Fleet{Hosts: []ledger.Host{host("C", "R1", "c1 c2")}, Nodes: []enrol.Node{node("n1", 1, "R1", "c2", "")}}, "C accept n1", nil, 0},
 		{"a processor that is not listed", enrol.Fleet{Hosts: []ledger.Host{host("C", "R1", "eC c1 c2")}, Nodes: []enrol.Node{node("n1", 1, "R1", "eC c3", "")}}, "C accept n1", []string{"missing C n1 ", "missing C n1 ", "unexpected C n1 "}, 0},
+		{"a chip does not outweigh an EK, whatever order they come in", enrol.Fleet{Hosts: []ledger.Host{host("A", "R1", "eA cA"), host("B", "R2", "eB cB")}, Nodes: []enrol.Node{node("n1", 1, "R1", "cB eA", "")}}, "A accept n1, B missing ", []string{"missing A n1 ", "moved A n1 ", "missing B  "}, 0},
+		{"holding a device of no host makes nobody the holder", enrol.Fleet{Hosts: []ledger.Host{b}, Nodes: []enrol.Node{node("n1", 1, "R2", "eB", ""), node("n2", 2, "R2", "eB", "eX")}}, "B accept n1", []string{"duplicate B n2 n1"}, 0},
+		{"holding a device of another host makes nobody the holder", enrol.Fleet{Hosts: []ledger.Host{host("C", "R2", "eC cC"), host("D", "R2", "cD")}, Nodes: []enrol.Node{node("n1", 1, "R2", "eC", ""), node("n2", 2, "R2", "cC", "cD")}}, "C accept n1, D missing ", []string{"duplicate C n2 n1", "missing D  "}, 0},
+		{"the same rack of another site", enrol.Fleet{Hosts: []ledger.Host{b}, Nodes: []enrol.Node{{ID: "n1", Site: "ams1", Rack: "R2", Proven: devs("eB"), Verdict: "accept"}}}, "B accept n1", []string{"moved B n1 "}, 0},
+		{"before a verdict nothing is missed", enrol.Fleet{Hosts: []ledger.Host{a}, Nodes: []enrol.Node{{ID: "n1", Proven: devs("eA")}}}, "A joined n1", nil, 0},
+		{"GPU missing, and other nodes are there", enrol.Fleet{Hosts: []ledger.Host{a, b}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA", ""), node("n2", 2, "R2", "eB", "")}}, "A accept n1, B accept n2", []string{"missing A n1 "}, 0},
+		{"another GPU than the PDI says", enrol.Fleet{Hosts: []ledger.Host{host("A", "R1", "eA dPDI")}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA gOTHER/gX", "")}}, "A accept n1", []string{"missing A n1 ", "unexpected A n1 "}, 0},
+		{"a chip whose identity is the digits of a PDI", enrol.Fleet{Hosts: []ledger.Host{host("A", "R1", "eA dPDI")}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA cPDI", "")}}, "A accept n1", []string{"missing A n1 "}, 0},
+		{"a chip whose identity is that of a GPU that was seen", enrol.Fleet{Hosts: []ledger.Host{a}, Nodes: []enrol.Node{node("n1", 1, "R1", "cPDI eA", "")}, Aliases: devs("gPDI/gA")}, "A accept n1", []string{"missing A n1 "}, 0},
+		{"what a duplicate shows beside is not told as well", enrol.Fleet{Hosts: []ledger.Host{host("B", "R2", "eB cB")}, Nodes: []enrol.Node{node("n1", 1, "R2", "cB eB", "eB"), node("n2", 2, "R2", "cX eB", "")}}, "B accept n1", []string{"duplicate B n2 n1"}, 0},
+		{"a stranger with a GPU of a host", enrol.Fleet{Hosts: []ledger.Host{a}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA", ""), node("n2", 2, "R1", "eX gPDI/gA", "")}}, "A accept n1", []string{"unexpected  n2 ", "moved  n2 "}, 0},
+		{"a chip of a host that lists GPUs and no chip", enrol.Fleet{Hosts: []ledger.Host{a}, Nodes: []enrol.Node{node("n1", 1, "R1", "cX eA gPDI/gA", "")}}, "A accept n1", nil, 0},
 		{"PPID", enrol.Fleet{Hosts: []ledger.Host{host("P", "R1", "pP")}, Nodes: []enrol.Node{node("n1", 1, "R1", "pP", "")}}, "P accept n1", nil, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -108,6 +120,22 @@ func TestReconcile(t *testing.T) {
 func TestReconcileWords(t *testing.T) {
 	a, b := host("A", "R1", "eA lgA"), host("B", "R2", "eB")
 	r := enrol.Reconcile(enrol.Fleet{Hosts: []ledger.Host{a, b}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA gPDI/gA", "eA gPDI"), node("n2", 2, "R2", "eB gPDI/gA", "")}})
+	for _, tc := range []struct {
+		fleet              enrol.Fleet
+		problem, fix, gone string
+	}{
+		{enrol.Fleet{Hosts: []ledger.Host{b}, Nodes: []enrol.Node{node("n2", 2, "R2", "eB", "")}}, "", "", ""},
+		{enrol.Fleet{Nodes: []enrol.Node{node("n3", 3, "R9", "cX eX gPDI", "")}}, "node n3 (joined in site fra1, rack R9) is in no row of the inventory: it shows amd-chip-id 58, tpm-ek 58", "give it a row in the inventory; else revoke the node: assay nodes revoke n3", "nvidia"},
+		{enrol.Fleet{Nodes: []enrol.Node{node("n3", 3, "", "eX", "")}}, "node n3 is in no row of the inventory", "", "joined"},
+		{enrol.Fleet{Hosts: []ledger.Host{a}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA", "")}}, "asset A has nvidia-leaf 6741 in the inventory, and its node does not show it", "if its firmware was changed before it was first seen", ""},
+		{enrol.Fleet{Hosts: []ledger.Host{host("A", "R1", "eA cA")}, Nodes: []enrol.Node{node("n1", 1, "R1", "eA", "")}}, "asset A has amd-chip-id 41", "look whether it is in the machine", "firmware"},
+	} {
+		for _, f := range enrol.Reconcile(tc.fleet).Findings {
+			if words := f.Problem + f.Fix; tc.problem == "" || !strings.Contains(f.Problem, tc.problem) || !strings.Contains(f.Fix, tc.fix) || tc.gone != "" && strings.Contains(words, tc.gone) {
+				t.Errorf("%q, fix %q", f.Problem, f.Fix)
+			}
+		}
+	}
 	want := "nvidia-gh100 504449 is shown by node n1 (asset A, site fra1, rack R1), which keeps its standing, and by node n2 (asset B, site fra1, rack R2)"
 	if len(r.Findings) != 1 || r.Findings[0].Problem != want {
 		t.Errorf("%+v\nwant %s", r.Findings, want)

@@ -2,15 +2,17 @@ package enrol
 
 import (
 	"fmt"
-	"github.com/go-json-experiment/json"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 )
 
 // TemplateCSV returns a commented inventory without a host. It is read as it is.
 func TemplateCSV() []byte {
 	var b strings.Builder
 	b.WriteString("# Inventory of machines that are to enrol. Lines that begin with # are comments; the first other line names the columns.\n")
-	b.WriteString("# Columns may stand in another order, and those that are not required may be left out. One of ek, chip_id and ppid is needed.\n#\n")
+	b.WriteString("# Columns may stand in another order, and those that are not required may be left out. One of ek, chip_id and ppid is needed.\n")
+	b.WriteString("# A spreadsheet that takes an id for a number rounds it: have those columns as text.\n#\n")
 	var names, example []string
 	for _, c := range Columns {
 		need := ""

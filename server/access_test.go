@@ -80,7 +80,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"GET /v1/entries": "auditor admin", "GET /v1/blobs/{digest}": "auditor admin",
 		"GET /v1/heads/{stream}": "node operator auditor admin", "GET /v1/results/{evidence}": "node operator auditor admin", "GET /v1/results/{evidence}/ear": "node operator auditor admin",
 		"POST /v1/inventory": "operator admin", "GET /v1/inventory": "operator admin", "GET /v1/reconciliation": "operator admin",
-		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator admin", "GET /v1/place": "node",
+		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator admin", "DELETE /v1/rack-tokens/{token}": "operator admin", "GET /v1/place": "node",
 		"GET /v1/certificates": "operator auditor admin", "POST /v1/certificates": "operator admin", "POST /v1/certificates/simulate": "operator admin",
 		"GET /v1/certificates/{id}": "operator auditor admin", "POST /v1/certificates/{id}/acts": "operator admin", "POST /v1/devices/{id}/acts": "operator admin",
 		"POST /v1/claims": "admin", "GET /v1/claims/{claim}/keeps": "operator admin", "POST /v1/revocations": "admin", "POST /v1/issuers": "admin",
@@ -533,7 +533,12 @@ func TestTokens(t *testing.T) {
 	_, err = auditor.Whoami(t.Context())
 	must(t, err)
 	must(t, admin.RevokeToken(t.Context(), made.Record.ID))
+	ended := find().Ended
+	l.clock.advance(time.Minute)
 	must(t, admin.RevokeToken(t.Context(), made.Record.ID)) // again changes nothing
+	if again := find().Ended; again != ended {
+		t.Errorf("ended at %s, and again at %s", ended, again)
+	}
 	_, err = auditor.Whoami(t.Context())
 	refused(t, err, 401, client.CodeRevoked)
 	refused(t, admin.RevokeToken(t.Context(), "00"), 404, "not-found")
@@ -584,6 +589,18 @@ func TestTooManyTokens(t *testing.T) {
 		return err
 	}
 	refused(t, more(grant), 429, "too-many")
+	listed := map[string]bool{}
+	for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+		page, err := l.client(l.admin).Tokens(t.Context(), after)
+		must(t, err)
+		for _, token := range page.Tokens {
+			listed[token.ID] = true
+		}
+		after = page.After
+	}
+	if len(listed) != server.MaxTokens+1 { // and the admin's
+		t.Errorf("%d tokens are listed", len(listed))
+	}
 	must(t, more(client.Grant{Role: client.RoleRenter, Tenant: "other-bank"}))
 	l.clock.advance(time.Hour)
 	must(t, more(grant)) // those expired

@@ -168,7 +168,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"DELETE /v1/logs/closing", "DELETE /v1/nodes/{node}", "DELETE /v1/tokens/{token}", "DELETE /v1/whoami", "GET /.well-known/jwks.json", "GET /log/checkpoint",
+		"DELETE /v1/logs/closing", "DELETE /v1/nodes/{node}", "DELETE /v1/rack-tokens/{token}", "DELETE /v1/tokens/{token}", "DELETE /v1/whoami", "GET /.well-known/jwks.json", "GET /log/checkpoint",
 		"GET /log/tile/{tile}", "GET /log/{log}/checkpoint", "GET /log/{log}/tile/{tile}", "GET /v1/access", "GET /v1/benchmark", "GET /v1/benchmarks", "GET /v1/blobs/{digest}",
 		"GET /v1/certificates", "GET /v1/certificates/{id}", "GET /v1/checkpoints", "GET /v1/claims/{claim}/keeps", "GET /v1/engines", "GET /v1/entries", "GET /v1/heads/{stream}",
 		"GET /v1/health", "GET /v1/inventory", "GET /v1/issuers", "GET /v1/keys", "GET /v1/logins", "GET /v1/logs", "GET /v1/nodes", "GET /v1/nodes/{node}/refusal", "GET /v1/place", "GET /v1/providers",

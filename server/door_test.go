@@ -254,6 +254,12 @@ func TestStranger(t *testing.T) {
 		{"operator", l.admin, 200, ""},
 		{"stranger", stranger.credential, 404, "not-found"},
 		{"nobody", "", 401, "credential"},
+		{"what has not the form", "node", 401, "credential"},
+		{"one half", "node_" + strings.Split(n.credential, "_")[1], 401, "credential"},
+		{"another secret half", n.credential[:len(n.credential)-4] + "AAAA", 401, "credential"},
+		{"another use", "admin" + strings.TrimPrefix(n.credential, "node"), 401, "foreign"},
+		{"what is too long", n.credential + strings.Repeat("A", 128), 401, "credential"},
+		{"of another server", "node_0123456789abcdef_AAAA", 401, "foreign"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			resp, body := l.send("GET", path, tc.credential, "", nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -100,5 +101,11 @@ func (s *Server) TestingOnlyVet(ctx context.Context) error { return s.vetDue(ctx
 // TestingOnlySetRules sets the operator's parameters from now on.
 func (s *Server) TestingOnlySetRules(ctx context.Context, p vetting.Parameters) error {
 	_, err := s.setRules(ctx, p)
+	return err
+}
+
+// IssuerKeys asks an issuer for its keys.
+func IssuerKeys(ctx context.Context, url string) error {
+	_, err := newIssuers(time.Now).keys(ctx, url)
 	return err
 }

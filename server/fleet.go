@@ -21,12 +21,13 @@ func (s *Server) inventory(ctx context.Context, tenant, after string) (client.In
 	if err != nil {
 		return list, err
 	}
+	page := 0 // large: each one is reckoned from the whole inventory
 	for _, h := range enrol.Reconcile(f).Hosts {
 		if h.Host.Asset <= after {
 			continue
 		}
-		if len(list.Hosts) == MaxPage {
-			list.After = list.Hosts[MaxPage-1].Host.Asset
+		if page += 4 + len(h.Host.Devices); page > maxHostsPage {
+			list.After = list.Hosts[len(list.Hosts)-1].Host.Asset
 			break
 		}
 		list.Hosts = append(list.Hosts, h)
@@ -42,8 +43,8 @@ func (s *Server) reconciliation(ctx context.Context, tenant string, after int) (
 	}
 	r := enrol.Reconcile(f)
 	page := client.Reconciliation{Hosts: len(f.Hosts), Nodes: len(f.Nodes), Waiting: len(r.Waiting), Findings: r.Findings[min(after, len(r.Findings)):]}
-	if len(page.Findings) > MaxPage {
-		page.Findings, page.After = page.Findings[:MaxPage], after+MaxPage
+	if len(page.Findings) > MaxFindings {
+		page.Findings, page.After = page.Findings[:MaxFindings], after+MaxFindings
 	}
 	if page.Findings == nil {
 		page.Findings = []client.Finding{}

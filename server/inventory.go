@@ -19,9 +19,11 @@ import (
 
 // Limits on an inventory.
 const (
-	MaxImport    = 2 << 20 // bytes of one request that imports hosts
+	MaxImport    = 1 << 20 // bytes of one request that imports hosts: what the loader of documents reads
 	MaxPerImport = 256     // hosts of it
 	MaxInventory = 50_000  // hosts of one tenant
+	MaxFindings  = 2048    // of one answer
+	maxHostsPage = 16384   // of one answer: 4 for each host and 1 for each device of it, of 256 bytes at most
 )
 
 // Lives of tokens for racks.
@@ -70,6 +72,10 @@ func (s *Server) inventoryOperations(api huma.API) {
 	register(s, api, operation(http.MethodGet, "/v1/rack-tokens", "rackTokens", "List the tokens of racks that are still good", http.StatusOK, 0, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *rackTokensInput) (*answer[client.RackTokens], error) {
 			return answered(s.rackTokens(ctx, tenantOf(ctx), in.After))
+		})
+	register(s, api, operation(http.MethodDelete, "/v1/rack-tokens/{token}", "revokeRackToken", "Revoke the token of a rack", http.StatusNoContent, 0, schemeOperator, schemeAdmin),
+		func(ctx context.Context, in *tokenInput) (*empty, error) {
+			return &empty{}, s.revokeRackToken(ctx, callerOf(ctx), in.ID)
 		})
 	register(s, api, operation(http.MethodGet, "/v1/place", "place", "Ask what the inventory says of the node that asks", http.StatusOK, 0, schemeNode),
 		func(ctx context.Context, _ *empty) (*answer[client.Place], error) {
@@ -293,6 +299,26 @@ func (s *Server) rackTokens(ctx context.Context, tenant, after string) (client.R
 		list.After = list.Tokens[MaxPage-1].ID
 	}
 	return list, rows.Err()
+}
+
+// revokeRackToken ends the token of one of the caller's racks. Nodes that it let in stay: each is revoked by itself.
+func (s *Server) revokeRackToken(ctx context.Context, who caller, id string) error {
+	err := s.store.Tx(ctx, func(tx *Tx) error {
+		var ended int64
+		err := tx.SQL.QueryRowContext(ctx, `SELECT ended FROM secret WHERE id = $1 AND tenant = $2 AND id IN (SELECT id FROM rack_token)`+s.store.db.ForUpdate(), id, who.token.Grant.Tenant).Scan(&ended)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNothing
+		}
+		if err != nil || ended != 0 {
+			return err
+		}
+		_, err = tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE id = $2`, int64(s.time()), id)
+		return err
+	})
+	if err == nil {
+		s.log.Info("token of a rack revoked", "token", id, "by", who.token.Principal)
+	}
+	return err
 }
 
 // spend uses a join token up by one node. ended reports whether it was the last that the token lets in. The token of a rack

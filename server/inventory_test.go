@@ -135,11 +135,62 @@ func TestImport(t *testing.T) {
 	})
 }
 
+// TestInventoryPages: a large inventory comes in few pages, each within what a client reads, and every host and finding once.
+func TestInventoryPages(t *testing.T) {
+	l := newLab(t, "")
+	var hosts []ledger.Host
+	for i := range server.MaxFindings + 52 {
+		h := ledger.Host{Asset: fmt.Sprintf("%s%04d", strings.Repeat("a", ledger.MaxAsset-4), i), Site: strings.Repeat("s", ledger.MaxAsset), Rack: strings.Repeat("r", ledger.MaxAsset), Name: strings.Repeat("n", ledger.MaxHostName), Revision: 1}
+		count := 1
+		if i < 300 {
+			count = ledger.MaxDevices
+		}
+		for d := range count {
+			value := make([]byte, ledger.MaxDeviceKey)
+			value[0], value[1], value[2] = byte(i>>8), byte(i), byte(d)
+			h.Devices = append(h.Devices, ledger.Device{Kind: attest.IdentityAMDChip, Value: value})
+		}
+		hosts = append(hosts, h)
+	}
+	for batch := range slices.Chunk(hosts, 50) {
+		l.imports(batch...)
+	}
+	var assets, found []string
+	pages := 0
+	for after, more := "", true; more; pages++ {
+		list, err := l.client(l.admin).Inventory(t.Context(), after)
+		must(t, err)
+		for _, h := range list.Hosts {
+			assets = append(assets, h.Host.Asset)
+		}
+		after, more = list.After, list.After != ""
+	}
+	for after, more := 0, true; more; pages++ {
+		r, err := l.client(l.admin).Reconciliation(t.Context(), after)
+		must(t, err)
+		for _, f := range r.Findings {
+			found = append(found, f.Asset)
+		}
+		after, more = r.After, r.After != 0
+	}
+	var want []string
+	for _, h := range hosts {
+		want = append(want, h.Asset)
+	}
+	same(t, "hosts", assets, want)
+	same(t, "findings", found, want)
+	if pages != 4 {
+		t.Errorf("%d pages, want two of hosts and two of findings", pages)
+	}
+}
+
 // TestRackTokens: a token of a rack lets in as many nodes as hosts are to come, and only a hash of it is kept.
 func TestRackTokens(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		l := newLab(t, url)
-		l.imports(l.listed("A", l.chip("a")), l.listed("B", l.chip("b")), l.listed("C", l.chip("c")))
+		elsewhere, beside := l.listed("D", l.chip("d")), l.listed("E", l.chip("e")) // a rack of the same name, and another one there
+		elsewhere.Site, beside.Rack = "ams1", "R2"
+		l.imports(l.listed("A", l.chip("a")), l.listed("B", l.chip("b")), l.listed("C", l.chip("c")), elsewhere, beside)
 		token := l.rackToken()
 		if token.Uses != 3 {
 			t.Errorf("%+v, want a token for three", token)
@@ -195,6 +246,34 @@ func TestRackTokens(t *testing.T) {
 		refused(t, err, 404, "not-found")
 		l.audited()
 		rebuiltAlike(t, url, "placement", "rack_token")
+	})
+}
+
+// TestRevokeRackToken: a token that got into wrong hands lets nobody in any more. Another tenant's is nobody's to end.
+func TestRevokeRackToken(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url)
+		l.imports(l.listed("A", l.chip("a")), l.listed("B", l.chip("b")))
+		token := l.rackToken()
+		in, err := l.joinBy(token.Token, machine(l.amd, "a"))
+		must(t, err)
+		other := l.token(client.Grant{Role: client.RoleOperator, Tenant: "dc-b"})
+		refused(t, l.client(other.Token).RevokeRackToken(t.Context(), token.ID), 404, "not-found")
+		refused(t, l.client(l.admin).RevokeRackToken(t.Context(), other.Record.ID), 404, "not-found") // no rack's
+		must(t, l.client(l.admin).RevokeRackToken(t.Context(), token.ID))
+		must(t, l.client(l.admin).RevokeRackToken(t.Context(), token.ID)) // again changes nothing
+		_, err = l.joinBy(token.Token, machine(l.amd, "b"))
+		if p := refused(t, err, 403, "token"); !strings.Contains(p.Detail, "revoked") {
+			t.Errorf("%q", p.Detail)
+		}
+		list, err := l.client(l.admin).RackTokens(t.Context(), "")
+		must(t, err)
+		if len(list.Tokens) != 0 {
+			t.Errorf("it is listed: %+v", list)
+		}
+		in.prove() // who came in before stays
+		_, err = l.client(other.Token).Whoami(t.Context())
+		must(t, err)
 	})
 }
 

@@ -78,7 +78,7 @@ func (s *Server) join(ctx context.Context, text string) (client.Joined, error) {
 		var no *problem
 		switch {
 		case errors.Is(err, errRevoked):
-			return refuse(codeToken, "it was used up: ask for another")
+			return refuse(codeToken, "it was used up or revoked: ask for another")
 		case errors.As(err, &no):
 			return refuse(codeToken, "%s", no.detail)
 		case err == nil && who.use != useJoin:

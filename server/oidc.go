@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
@@ -25,11 +27,32 @@ import (
 // of ours with the role and tenant that the admin gave to one of its claims. The flows that get an ID token, in a browser
 // or on another device, are the client's; the server sees their result alone, and never a password or an access token.
 
+// endLogins ends the tokens that logins with an issuer gave, but for one.
+func endLogins(ctx context.Context, tx *Tx, issuer, but string, now canon.Time) (int64, error) {
+	begin := userPrincipal(issuer, "") // slashes are in no issuer's name
+	done, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE ended = 0 AND substr(principal, 1, $2) = $3 AND id <> $4`,
+		int64(now), utf8.RuneCountInString(begin), begin, but)
+	if err != nil {
+		return 0, fmt.Errorf("end logins: %w", err)
+	}
+	return done.RowsAffected()
+}
+
+// personPrefix begins the principal of a person, who logs in.
+const personPrefix = "user:"
+
+// userPrincipal names who logged in with an issuer.
+func userPrincipal(issuer, name string) string { return personPrefix + issuer + "/" + name }
+
 // access returns the access document. Before there is one, nobody may log in.
 func (s *Server) access(ctx context.Context) (client.Access, error) {
+	return accessOf(ctx, s.store.db.Reader())
+}
+
+func accessOf(ctx context.Context, q querier) (client.Access, error) {
 	a := client.Access{Type: client.AccessType, Issuers: []client.Issuer{}}
 	var body string
-	err := s.store.db.Reader().QueryRowContext(ctx, `SELECT body FROM access`).Scan(&body)
+	err := q.QueryRowContext(ctx, `SELECT body FROM access`).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, nil
 	}
@@ -42,7 +65,8 @@ func (s *Server) access(ctx context.Context) (client.Access, error) {
 	return a, nil
 }
 
-// setAccess replaces the access document.
+// setAccess replaces the access document. It counts at once: tokens that people have by a login with an issuer of which
+// anything is other than before are ended, and they log in again. The caller's own stays, so that a slip can be mended.
 func (s *Server) setAccess(ctx context.Context, who caller, a client.Access) error {
 	if err := a.Check(); err != nil {
 		return refuse(codeMalformed, "%v", err)
@@ -51,12 +75,31 @@ func (s *Server) setAccess(ctx context.Context, who caller, a client.Access) err
 	if err != nil {
 		return err
 	}
+	var ended int64
 	err = s.store.Tx(ctx, func(tx *Tx) error {
-		_, err := tx.SQL.ExecContext(ctx, `INSERT INTO access(id, body) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET body = excluded.body`, string(body))
+		ended = 0
+		if err := holdServer(ctx, tx.SQL); err != nil { // a login at this moment is by the one document or by the other
+			return err
+		}
+		old, err := accessOf(ctx, tx.SQL)
+		if err != nil {
+			return err
+		}
+		for _, issuer := range old.Issuers {
+			if slices.ContainsFunc(a.Issuers, func(i client.Issuer) bool { return reflect.DeepEqual(i, issuer) }) {
+				continue
+			}
+			n, err := endLogins(ctx, tx, issuer.Name, who.token.ID, s.time())
+			if err != nil {
+				return err
+			}
+			ended += n
+		}
+		_, err = tx.SQL.ExecContext(ctx, `INSERT INTO access(id, body) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET body = excluded.body`, string(body))
 		return err
 	})
 	if err == nil {
-		s.log.Info("who may log in was changed", "issuers", len(a.Issuers), "by", who.token.Principal)
+		s.log.Info("who may log in was changed", "issuers", len(a.Issuers), "ended", ended, "by", who.token.Principal)
 	}
 	return err
 }
@@ -115,9 +158,19 @@ func (s *Server) login(ctx context.Context, r client.LoginRequest) (client.NewTo
 		return client.NewToken{}, err
 	}
 	now := s.time()
-	principal := "user:" + issuer.Name + "/" + name
+	principal := userPrincipal(issuer.Name, name)
 	var t client.NewToken
 	err = s.store.Tx(ctx, func(tx *Tx) (err error) {
+		if err := holdServer(ctx, tx.SQL); err != nil {
+			return err
+		}
+		standing, err := accessOf(ctx, tx.SQL)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(standing.Issuers, func(i client.Issuer) bool { return reflect.DeepEqual(i, issuer) }) {
+			return &problem{code: codeBusy, detail: "who may log in was changed meanwhile", retry: time.Second}
+		}
 		if err := burnIDToken(ctx, tx, r.IDToken, now, canon.At(token.Expiry)); err != nil {
 			return err
 		}
@@ -280,7 +333,8 @@ func (i *issuers) keys(ctx context.Context, url string) (*oidc.RemoteKeySet, err
 	if ok && i.now().Before(known.at.Add(DiscoveryLife)) {
 		return known.keys, nil
 	}
-	ctx = oidc.ClientContext(ctx, i.http)
+	// Whoever hangs up while the issuer is asked ends no question whose answer stands for others too.
+	ctx = oidc.ClientContext(context.WithoutCancel(ctx), i.http)
 	provider, err := oidc.NewProvider(ctx, url)
 	if err != nil {
 		return nil, err

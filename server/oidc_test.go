@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -29,8 +30,10 @@ type loginLab struct {
 
 var loginSecret = []byte("thirty-two bytes of randomness.. ")
 
-func newLoginLab(t *testing.T) *loginLab {
-	l := &loginLab{lab: newLab(t, "")}
+func newLoginLab(t *testing.T) *loginLab { return newLoginLabOn(t, "") }
+
+func newLoginLabOn(t *testing.T, url string) *loginLab {
+	l := &loginLab{lab: newLab(t, url)}
 	l.issuer = oidctest.New(l.clock.Now)
 	t.Cleanup(l.issuer.Close)
 	l.access = client.Access{Type: client.AccessType, Issuers: []client.Issuer{{
@@ -176,6 +179,7 @@ func TestLoginRefuses(t *testing.T) {
 		{"no subject", l.idToken(map[string]any{"sub": nil}), 401, "credential", "no subject"},
 		{"no name", l.idToken(map[string]any{"email": nil}), 403, "no-role", "names nobody"},
 		{"a name with a line break", l.idToken(map[string]any{"email": "a\nb"}), 403, "no-role", "names nobody"},
+		{"a name of too many bytes", l.idToken(map[string]any{"email": strings.Repeat("a", client.MaxClaim+1)}), 403, "no-role", "names nobody"},
 		{"an address that is not verified", l.idToken(map[string]any{"email_verified": false}), 403, "no-role", "is not verified"},
 		{"an address of which nothing is said", l.idToken(map[string]any{"email_verified": nil}), 403, "no-role", "is not verified"},
 		{"no group", l.idToken(map[string]any{"groups": nil}), 403, "no-role", "no grant"},
@@ -207,8 +211,24 @@ func TestLoginRefuses(t *testing.T) {
 	refused(t, err, 404, "not-found")
 	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "acme", IDToken: good, Secret: loginSecret[:client.MinSecret-1]})
 	refused(t, err, 400, "malformed")
+	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "acme", IDToken: good, Secret: make([]byte, client.MaxSecret+1)})
+	refused(t, err, 400, "malformed")
 	_, err = l.client("").Login(t.Context(), client.LoginRequest{Issuer: "acme", IDToken: l.idToken(nil), Secret: []byte("another secret, as long")})
 	refused(t, err, 401, client.CodeForeign)
+}
+
+// TestLoginNames: people are called by the claim that the admin named, by sub where none is; only addresses have to be
+// verified.
+func TestLoginNames(t *testing.T) {
+	l := newLoginLab(t)
+	for claim, want := range map[string]string{"": "user:acme/0815", "preferred_username": "user:acme/alice"} {
+		l.access.Issuers[0].User = claim
+		l.set()
+		made, err := l.login(l.idToken(map[string]any{"preferred_username": "alice", "email_verified": nil, "jti": claim}))
+		if err != nil || made.Record.Principal != want {
+			t.Errorf("%q: %q, %v, want %q", claim, made.Record.Principal, err, want)
+		}
+	}
 }
 
 // TestLoginOfDevices: most issuers put no nonce into what the device flow gives; an admin says of which that is taken.
@@ -307,4 +327,128 @@ func TestAccess(t *testing.T) {
 	l.set()
 	_, err = l.login(l.idToken(nil))
 	refused(t, err, 404, "not-found")
+}
+
+// TestAccessCountsAtOnce: who logged in with an issuer of which anything was changed logs in again; nobody else has to, and
+// the admin who changed it can mend it.
+func TestAccessCountsAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLoginLabOn(t, url)
+		other := l.access.Issuers[0]
+		other.Name = "acme-2" // its people's principals begin like those of the first one's
+		l.access.Issuers[0].Grants = append(l.access.Issuers[0].Grants, client.ClaimGrant{Has: "admins", Grant: client.Grant{Role: client.RoleAdmin}})
+		l.access.Issuers = append(l.access.Issuers, other)
+		l.set()
+		person := func(issuer string, more map[string]any) string {
+			t.Helper()
+			made, err := l.client("").Login(t.Context(), client.LoginRequest{Issuer: issuer, IDToken: l.idToken(more), Secret: loginSecret})
+			must(t, err)
+			return made.Token
+		}
+		alice := person("acme", nil)
+		bob := person("acme-2", map[string]any{"email": "bob@acme.example"})
+		boss := person("acme", map[string]any{"email": "boss@acme.example", "groups": []string{"admins"}})
+		carol := person("acme", map[string]any{"email": "carol@acme.example", "groups": []string{"admins"}})
+		given := l.token(client.Grant{Role: client.RoleOperator, Tenant: "dc-one"}).Token
+		standing := func(token string) error {
+			_, err := l.client(token).Whoami(t.Context())
+			return err
+		}
+		l.set() // nothing is other than before
+		for _, token := range []string{alice, bob, boss, carol, given} {
+			must(t, standing(token))
+		}
+		l.access.Issuers[0].Grants[0].Grant.Tenant = "dc-two"
+		must(t, l.client(boss).SetAccess(t.Context(), l.access))
+		refused(t, standing(alice), 401, client.CodeRevoked)
+		refused(t, standing(carol), 401, client.CodeRevoked)
+		for _, token := range []string{bob, boss, given} {
+			must(t, standing(token))
+		}
+		made, err := l.login(l.idToken(map[string]any{"jti": "again"}))
+		must(t, err)
+		if made.Record.Grant.Tenant != "dc-two" {
+			t.Errorf("logged in again as %+v", made.Record.Grant)
+		}
+		l.access.Issuers = l.access.Issuers[:1] // an issuer that is gone
+		l.set()
+		refused(t, standing(bob), 401, client.CodeRevoked)
+		must(t, standing(made.Token))
+	})
+}
+
+// TestIssuerWithoutKeys: an issuer whose keys cannot be had is at fault, and not the ID token, which is good later.
+func TestIssuerWithoutKeys(t *testing.T) {
+	l := newLoginLab(t)
+	l.issuer.Break("/keys")
+	idToken := l.idToken(nil)
+	_, err := l.login(idToken)
+	refused(t, err, http.StatusServiceUnavailable, "issuer")
+	l.issuer.Break("")
+	_, err = l.login(idToken)
+	refused(t, err, http.StatusServiceUnavailable, "issuer") // the answer stands for a moment
+	l.clock.advance(server.IssuerPause)
+	_, err = l.login(idToken)
+	must(t, err)
+}
+
+// TestAccessMeanwhile: a login that is under way while who may log in is changed gets nothing by what was before.
+func TestAccessMeanwhile(t *testing.T) {
+	l := newLoginLab(t)
+	l.issuer.Before("/keys", func() {
+		l.access.Issuers[0].Grants[0].Grant.Tenant = "dc-two"
+		if err := l.client(l.admin).SetAccess(context.Background(), l.access); err != nil {
+			t.Error(err)
+		}
+	})
+	idToken := l.idToken(nil)
+	_, err := l.login(idToken)
+	refused(t, err, 503, "busy")
+	made, err := l.login(idToken) // it was not traded
+	must(t, err)
+	if made.Record.Grant.Tenant != "dc-two" {
+		t.Errorf("%+v", made.Record.Grant)
+	}
+}
+
+// TestLastAdmin: nobody locks all admins out by accident.
+func TestLastAdmin(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLoginLabOn(t, url)
+		l.access.Issuers[0].Grants[0].Grant = client.Grant{Role: client.RoleAdmin}
+		l.set()
+		me, err := l.client(l.admin).Whoami(t.Context())
+		must(t, err)
+		for _, err := range []error{l.client(l.admin).RevokeToken(t.Context(), me.ID), l.client(l.admin).Logout(t.Context())} {
+			if p := refused(t, err, 409, "conflict"); !strings.Contains(p.Detail, "the last token of an admin") {
+				t.Errorf("%q", p.Detail)
+			}
+		}
+		l.token(client.Grant{Role: client.RoleAuditor}) // no admin
+		second := l.token(client.Grant{Role: client.RoleAdmin})
+		l.clock.advance(time.Hour) // it expires
+		refused(t, l.client(l.admin).RevokeToken(t.Context(), me.ID), 409, "conflict")
+		second = l.token(client.Grant{Role: client.RoleAdmin})
+		must(t, l.client(l.admin).RevokeToken(t.Context(), me.ID)) // twin
+		must(t, l.client(second.Token).RevokeToken(t.Context(), me.ID))
+		refused(t, l.client(second.Token).Logout(t.Context()), 409, "conflict")
+		// A person's login is ended, though it is the last: who it is logs in again.
+		person, err := l.login(l.idToken(nil))
+		must(t, err)
+		must(t, l.client(second.Token).Logout(t.Context()))
+		must(t, l.client(person.Token).Logout(t.Context()))
+		_, err = l.client(person.Token).Whoami(t.Context())
+		refused(t, err, 401, client.CodeRevoked)
+	})
+}
+
+// TestIssuerOutlivesCaller: who hangs up while an issuer is asked ends no login of others, for whom the answer stands too.
+func TestIssuerOutlivesCaller(t *testing.T) {
+	issuer := oidctest.New(time.Now)
+	t.Cleanup(issuer.Close)
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if err := server.IssuerKeys(gone, issuer.URL); err != nil {
+		t.Errorf("a caller that is gone: %v", err)
+	}
 }

@@ -41,7 +41,7 @@ const (
 	codeOutdone      = "outdone"       // 410: something later speaks against the node
 	codeNothingToDo  = "nothing-to-do" // 409: what is asked for is so already
 	codeErased       = "erased"        // 410: an entry of the log says that it was erased
-	codeTooMany      = "too-many"      // 429: too many open challenges
+	codeTooMany      = "too-many"      // 429: so many are open already: challenges, tokens
 	codeInternal     = "internal"      // 500: our fault
 	codeBusy         = "busy"          // 503: come again
 	codeClosing      = "closing"       // 503: the log ends, and another one goes on in a moment
@@ -77,7 +77,7 @@ var statuses = map[string]struct {
 	codeTooLarge:                {http.StatusRequestEntityTooLarge, "the request is too large"},
 	codeMediaType:               {http.StatusUnsupportedMediaType, "the media type is not known"},
 	codeBadSignature:            {http.StatusUnprocessableEntity, "the signature is not good"},
-	codeTooMany:                 {http.StatusTooManyRequests, "too many open challenges"},
+	codeTooMany:                 {http.StatusTooManyRequests, "too many at once"},
 	codeInternal:                {http.StatusInternalServerError, "the server failed"},
 	codeBusy:                    {http.StatusServiceUnavailable, "the server is busy"},
 	codeClosing:                 {http.StatusServiceUnavailable, "one log ends, and another begins"},

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/assay-network/assay/client"
@@ -77,18 +78,34 @@ func (s *Server) tokens(ctx context.Context, after string) (client.Tokens, error
 	return list, rows.Err()
 }
 
-// revokeToken ends a token. One that was ended stays so.
+// revokeToken ends a token. One that was ended stays so. The last token of an admin is not ended, so that nobody locks all
+// admins out; that of a person who logged in is, who can log in again.
 func (s *Server) revokeToken(ctx context.Context, who caller, id string) error {
 	err := s.store.Tx(ctx, func(tx *Tx) error {
+		if err := holdServer(ctx, tx.SQL); err != nil { // of two admins that end each other's token, one does
+			return err
+		}
+		now := int64(s.time())
 		var ended int64
-		err := tx.SQL.QueryRowContext(ctx, `SELECT ended FROM secret WHERE id = $1 AND principal <> ''`+s.store.db.ForUpdate(), id).Scan(&ended)
+		var use, principal string
+		err := tx.SQL.QueryRowContext(ctx, `SELECT uses, principal, ended FROM secret WHERE id = $1 AND principal <> ''`, id).Scan(&use, &principal, &ended)
 		if errors.Is(err, sql.ErrNoRows) {
 			return refuse(codeNotFound, "no such token: want the id that `assay token list` shows, not the token")
 		}
 		if err != nil || ended != 0 {
 			return err
 		}
-		_, err = tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE id = $2`, int64(s.time()), id)
+		if use == client.RoleAdmin && !strings.HasPrefix(principal, personPrefix) {
+			var others int
+			err := tx.SQL.QueryRowContext(ctx, `SELECT COUNT(*) FROM secret WHERE uses = $1 AND id <> $2 AND ended = 0 AND (expires = 0 OR expires > $3)`, use, id, now).Scan(&others)
+			if err != nil {
+				return fmt.Errorf("count admin tokens: %w", err)
+			}
+			if others == 0 {
+				return refuse(codeConflict, "it is the last token of an admin: make another before (assay token create --role admin), or have the server make one (assay serve --renew admin-token)")
+			}
+		}
+		_, err = tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE id = $2`, now, id)
 		return err
 	})
 	if err == nil {

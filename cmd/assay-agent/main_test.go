@@ -94,7 +94,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("URL", s.URL)
 			env.Setenv("TOKEN", s.Token.String())
 			env.Setenv("FOREIGN", foreign.String())
-			return nil
+			return os.WriteFile(filepath.Join(env.WorkDir, "token"), []byte(s.Token.String()+"\n"), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"bundle": bundle, "exits": exits, "decided": decided, "keep": keep},
 	})

@@ -17,8 +17,9 @@ func (a *app) accessCommand() *cobra.Command {
 		Short: "Say whose people may log in with OpenID Connect, and as what (admin)",
 		Long: `Say whose people may log in with OpenID Connect, and as what. This is for admins.
 
-The document is YAML or JSON, and counts from the moment on in which it is set; tokens
-that were given before stay good until they expire. Register assay at the identity
+The document is YAML or JSON, and counts from the moment on in which it is set: where
+anything of an identity provider is other than before, the tokens that logins there gave
+are ended, but for your own, and people log in again. Register assay at the identity
 provider as a public (native) client with the redirection http://127.0.0.1/callback on
 any port. For example:
 

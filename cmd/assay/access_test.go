@@ -89,6 +89,10 @@ func TestAccessScripts(t *testing.T) {
 			"forget-nonces": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ts.Value("issuer").(*oidctest.Issuer).ForgetNonces()
 			},
+			// name-tokens URL: discovery of the identity provider names another token endpoint.
+			"name-tokens": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Value("issuer").(*oidctest.Issuer).NameTokens(args[0])
+			},
 			// type-code: somebody types the code that a command in the background shows.
 			"type-code": func(ts *testscript.TestScript, _ bool, _ []string) {
 				issuer := ts.Value("issuer").(*oidctest.Issuer)

@@ -39,7 +39,7 @@ func (a *app) enrolCommand() *cobra.Command {
   1. assay enrol init              a commented template of an inventory
   2. assay enrol import FILE       its hosts are to come; bad rows go to an error file
   3. assay enrol tokens            one expiring token for each rack
-  4. on each host: assay-agent join URL --token TOKEN, then assay-agent run
+  4. on each host: assay-agent join URL --token-file FILE, then assay-agent run
   5. assay enrol status            how far it is
   6. assay enrol reconcile         what is missing, unexpected, moved or duplicate`,
 		Example: "  assay enrol init\n  assay enrol import inventory.csv\n  assay enrol tokens --dir tokens\n  assay enrol status\n  assay enrol reconcile -o csv > findings.csv",
@@ -103,7 +103,8 @@ func (a *app) enrolImportCommand() *cobra.Command {
 FILE is CSV (comma, semicolon or tab; UTF-8) or JSON, as `+"`assay enrol init`"+` writes it.
 A bad row stops no other: it goes to the error file, with row, column, code, problem
 and fix. What the server has already is left alone, so the same file handed in twice
-changes nothing, and an import that was cut off is handed in again. A host that is no
+changes nothing, and an import that was cut off is handed in again. A row replaces all
+that an earlier one said of its asset, with what its columns lack. A host that is no
 longer in the file stays. At most %d hosts and %d MiB.
 
 Exit codes: 0 every row was taken, 1 some were refused, 2 usage or could not run.`, enrol.MaxRows, enrol.MaxFile>>20),
@@ -137,6 +138,9 @@ type imported struct {
 func (a *app) enrolImport(ctx context.Context, name, errorsFile, output string, dry bool) error {
 	if output != "text" && output != "json" {
 		return fmt.Errorf("output %q: want text or json", output)
+	}
+	if _, err := isErrorFile(errorsFile); err != nil {
+		return err // before anything is handed in
 	}
 	data, err := files.Bounded(name, enrol.MaxFile)
 	if err != nil {
@@ -239,17 +243,37 @@ func (a *app) handIn(ctx context.Context, c *client.Client, rows []enrol.Row, do
 	return faults, nil
 }
 
+// isErrorFile reports whether a file is one of faults that an earlier import wrote. What else is there is an error: it is
+// never written over.
+func isErrorFile(name string) (bool, error) {
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	begin := []byte(strings.Join(faultColumns, ",") + "\n")
+	var data []byte
+	if err == nil && info.Mode().IsRegular() {
+		data, err = files.Prefix(name, len(begin))
+	}
+	if err != nil {
+		return false, err
+	}
+	if !bytes.Equal(data, begin) {
+		return false, withHint(fmt.Errorf("%s is there, and is no error file of an import: it is not written over", name), "name another with --errors, or move it away")
+	}
+	return true, nil
+}
+
 // writeFaults writes an error file. One of an earlier import goes where there is no fault any more.
 func writeFaults(name string, faults []enrol.Fault) error {
-	if len(faults) == 0 {
-		old, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.HasPrefix(old, []byte("row,asset,column,code,")) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	is, err := isErrorFile(name)
+	switch {
+	case err != nil:
+		return err
+	case len(faults) == 0 && is:
 		return os.Remove(name)
+	case len(faults) == 0:
+		return nil
 	}
 	slices.SortStableFunc(faults, func(a, b enrol.Fault) int { return a.Row - b.Row })
 	var b bytes.Buffer
@@ -274,6 +298,7 @@ func (a *app) enrolTokensCommand() *cobra.Command {
 	var racks []string
 	var dir, output string
 	var life time.Duration
+	var revoke bool
 	cmd := &cobra.Command{
 		Use:   "tokens",
 		Short: "Make a token for each rack that waits for hosts",
@@ -282,14 +307,25 @@ func (a *app) enrolTokensCommand() *cobra.Command {
 A token lets as many nodes in as its rack has hosts that are still to come, and ends
 with the last of them or when it expires. The server keeps a hash of it and cannot
 show it again. Tokens go to stdout, or with --dir into one file each, for its owner
-alone to read.`,
-		Example: "  assay enrol tokens --dir tokens\n  assay enrol tokens --rack fra1/B07 --life 24h",
+alone to read. Those that were made before stay good: --revoke ends them.`,
+		Example: "  assay enrol tokens --dir tokens\n  assay enrol tokens --rack fra1/B07 --life 24h\n  assay enrol tokens --rack fra1/B07 --revoke",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.enrolTokens(c.Context(), racks, dir, output, life)
+			places, err := parseRacks(racks)
+			if err != nil {
+				return err
+			}
+			if revoke {
+				if dir != "" || life != 0 {
+					return errors.New("--revoke makes no tokens: --dir and --life do not go with it")
+				}
+				return a.revokeRackTokens(c.Context(), places)
+			}
+			return a.enrolTokens(c.Context(), places, dir, output, life)
 		},
 	}
 	cmd.Flags().StringSliceVar(&racks, "rack", nil, "`SITE/RACK`, several times (default: every rack that waits)")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "end the tokens of these racks, and make none; nodes that they let in stay")
 	cmd.Flags().StringVar(&dir, "dir", "", "folder for one file for each rack, SITE_RACK.token")
 	cmd.Flags().DurationVar(&life, "life", 0, "how long the tokens are good (default: 168h, at most 720h)")
 	cmd.Flags().StringVarP(&output, "output", "o", "csv", "csv or json, without --dir")
@@ -303,26 +339,64 @@ func comparePlaces(a, b rackPlace) int {
 	return cmp.Or(strings.Compare(a.site, b.site), strings.Compare(a.rack, b.rack))
 }
 
-func (a *app) enrolTokens(ctx context.Context, names []string, dir, output string, life time.Duration) error {
+func parseRacks(names []string) (racks []rackPlace, err error) {
+	for _, name := range names {
+		site, rack, ok := strings.Cut(name, "/")
+		if !ok || site == "" || rack == "" {
+			return nil, fmt.Errorf("rack %q: want SITE/RACK", name)
+		}
+		racks = append(racks, rackPlace{site, rack})
+	}
+	return racks, nil
+}
+
+// revokeRackTokens ends the tokens of racks, of all where none is named.
+func (a *app) revokeRackTokens(ctx context.Context, racks []rackPlace) error {
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	tokens, err := rackTokens(ctx, c)
+	if err != nil {
+		return err
+	}
+	ended := 0
+	for _, t := range tokens {
+		if len(racks) > 0 && !slices.Contains(racks, rackPlace{t.Site, t.Rack}) {
+			continue
+		}
+		if err := c.RevokeRackToken(ctx, t.ID); err != nil {
+			return fmt.Errorf("token %s of rack %s/%s: %w", t.ID, t.Site, t.Rack, err)
+		}
+		ended++
+		a.say("site %s, rack %s: token %s is revoked; it let %d of %d nodes in", t.Site, t.Rack, t.ID, t.Used, t.Uses)
+	}
+	if ended == 0 {
+		a.say("no token of these racks is good")
+	}
+	return nil
+}
+
+// rackTokens reads the tokens of racks that are good.
+func rackTokens(ctx context.Context, c *client.Client) ([]client.RackToken, error) {
+	return pages(func(after string) ([]client.RackToken, string, error) {
+		page, err := c.RackTokens(ctx, after)
+		return page.Tokens, page.After, err
+	})
+}
+
+func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output string, life time.Duration) error {
 	switch {
 	case output != "csv" && output != "json":
 		return fmt.Errorf("output %q: want csv or json", output)
 	case life < 0 || life%time.Second != 0:
 		return fmt.Errorf("life %s: want whole seconds", life)
 	}
-	var racks []rackPlace
-	for _, name := range names {
-		site, rack, ok := strings.Cut(name, "/")
-		if !ok || site == "" || rack == "" {
-			return fmt.Errorf("rack %q: want SITE/RACK", name)
-		}
-		racks = append(racks, rackPlace{site, rack})
-	}
 	c, err := a.session()
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 {
+	if len(racks) == 0 {
 		hosts, err := allHosts(ctx, c)
 		if err != nil {
 			return err
@@ -345,25 +419,18 @@ func (a *app) enrolTokens(ctx context.Context, names []string, dir, output strin
 	}
 	list := client.RackTokens{Tokens: []client.RackToken{}}
 	for _, r := range racks {
-		t, err := c.NewRackToken(ctx, client.RackTokenRequest{Site: r.site, Rack: r.rack, Life: int64(life / time.Second)})
-		if err != nil {
-			return fmt.Errorf("rack %s/%s: %w", r.site, r.rack, err)
-		}
-		if dir != "" { // at once: the server does not show it again
-			name := filepath.Join(dir, t.Site+"_"+t.Rack+".token")
-			if err := files.Replace(name, []byte(t.Token+"\n")); err != nil {
-				return err
-			}
-			fmt.Fprintln(a.stdout, name)
+		var t client.RackToken
+		if t, err = a.rackToken(ctx, c, r, dir, life); err != nil {
+			err = fmt.Errorf("rack %s/%s: %w", r.site, r.rack, err)
+			break // those before are good, and the server does not show them again
 		}
 		list.Tokens = append(list.Tokens, t)
-		a.say("site %s, rack %s: lets %d nodes in, until %s", t.Site, t.Rack, t.Uses, t.Expires)
 	}
 	switch {
 	case dir != "":
-		return nil
+		return err
 	case output == "json":
-		return a.printJSON(list)
+		return errors.Join(err, a.printJSON(list))
 	}
 	rows := csv.NewWriter(a.stdout)
 	rows.Write([]string{"site", "rack", "token", "uses", "expires"})
@@ -371,7 +438,28 @@ func (a *app) enrolTokens(ctx context.Context, names []string, dir, output strin
 		writeCells(rows, t.Site, t.Rack, t.Token, strconv.FormatInt(t.Uses, 10), t.Expires.String())
 	}
 	rows.Flush()
-	return rows.Error()
+	return errors.Join(err, rows.Error())
+}
+
+// rackToken has a token made, and writes it into a folder if there is one.
+func (a *app) rackToken(ctx context.Context, c *client.Client, r rackPlace, dir string, life time.Duration) (client.RackToken, error) {
+	// Names become those of files, and may be a server's words.
+	if err := errors.Join(ledger.CheckSite(r.site), ledger.CheckName(r.rack, ledger.MaxAsset)); err != nil {
+		return client.RackToken{}, err
+	}
+	t, err := c.NewRackToken(ctx, client.RackTokenRequest{Site: r.site, Rack: r.rack, Life: int64(life / time.Second)})
+	if err != nil {
+		return t, err
+	}
+	if dir != "" {
+		name := filepath.Join(dir, r.site+"_"+r.rack+".token")
+		if err := files.Replace(name, []byte(t.Token+"\n")); err != nil {
+			return t, err
+		}
+		fmt.Fprintln(a.stdout, name)
+	}
+	a.say("site %s, rack %s: lets %d nodes in, until %s", r.site, r.rack, t.Uses, t.Expires)
+	return t, nil
 }
 
 func (a *app) enrolStatusCommand() *cobra.Command {
@@ -420,14 +508,11 @@ func (a *app) enrolStatus(ctx context.Context, output string) error {
 	if err != nil {
 		return err
 	}
-	s := fleetStatus{Racks: []rackStatus{}, Tokens: []client.RackToken{}}
+	s := fleetStatus{Racks: []rackStatus{}}
 	if s.Hosts, err = allHosts(ctx, c); err != nil {
 		return err
 	}
-	if s.Tokens, err = pages(func(after string) ([]client.RackToken, string, error) {
-		page, err := c.RackTokens(ctx, after)
-		return page.Tokens, page.After, err
-	}); err != nil {
+	if s.Tokens, err = rackTokens(ctx, c); err != nil {
 		return err
 	}
 	s.count()

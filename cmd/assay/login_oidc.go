@@ -45,13 +45,19 @@ func (a *app) tokenOfIssuer(ctx context.Context, origin string, args loginArgs) 
 	if err := client.CheckIssuer(issuer.Issuer); err != nil {
 		return "", err
 	}
-	web := &http.Client{Transport: boundedTransport{client.NewTransport()}, Timeout: client.Timeout}
+	web := &http.Client{
+		Transport: boundedTransport{client.NewTransport()}, Timeout: client.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // codes go where discovery says
+	}
 	ctx = oidc.ClientContext(ctx, web)
 	provider, err := oidc.NewProvider(ctx, issuer.Issuer)
 	if err != nil {
 		return "", fmt.Errorf("identity provider %s: %w", issuer.Name, shortened(err))
 	}
 	endpoint := provider.Endpoint()
+	if err := client.CheckIssuer(endpoint.TokenURL); err != nil {
+		return "", fmt.Errorf("identity provider %s: its token endpoint: %w", issuer.Name, err)
+	}
 	endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client has no secret
 	flow := oauth2.Config{ClientID: issuer.Client, Endpoint: endpoint, Scopes: issuer.Scopes}
 	secret := make([]byte, 32)

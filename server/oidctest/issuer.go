@@ -35,12 +35,15 @@ type Issuer struct {
 
 	mu      sync.Mutex
 	person  map[string]any // claims of who sits in front of it; nil: nobody, and nobody is let in
+	tokens  string         // its token endpoint, as discovery names it
 	noNonce bool           // its device flow knows no nonce, as with most issuers
 	key     *ecdsa.PrivateKey
 	other   ed25519.PrivateKey // shown beside it; signs nothing by itself
 	codes   map[string]attempt // by authorization code
 	devices map[string]*device // by device code
 	asked   map[string]int     // requests, by path
+	before  map[string]func()  // what happens before the next answer, by path
+	broken  string             // path at which there is no answer; empty: none
 }
 
 // attempt is an authorization code that was given out.
@@ -51,28 +54,42 @@ type attempt struct {
 
 type device struct {
 	userCode, nonce string
-	polled          bool
+	polled          time.Time      // last, by this machine's clock; zero: not yet
 	claims          map[string]any // nil: nobody has said yes
 	denied          bool
 }
 
 // New starts an issuer. Close ends it.
 func New(now func() time.Time) *Issuer {
-	i := &Issuer{Now: now, codes: map[string]attempt{}, devices: map[string]*device{}, asked: map[string]int{}}
+	i := &Issuer{Now: now, codes: map[string]attempt{}, devices: map[string]*device{}, asked: map[string]int{}, before: map[string]func(){}}
 	i.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", i.discovery)
 	mux.HandleFunc("GET /keys", i.keys)
 	mux.HandleFunc("GET /authorize", i.authorize)
 	mux.HandleFunc("POST /token", i.token)
+	mux.HandleFunc("POST /moved", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/token", http.StatusTemporaryRedirect)
+	})
 	mux.HandleFunc("POST /device", i.deviceAuthorization)
 	mux.HandleFunc("GET /activate", i.activate)
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.mu.Lock()
 		i.asked[r.URL.Path]++
+		before := i.before[r.URL.Path]
+		delete(i.before, r.URL.Path)
+		broken := i.broken == r.URL.Path
 		i.mu.Unlock()
+		if broken {
+			http.Error(w, "out of order", http.StatusServiceUnavailable)
+			return
+		}
+		if before != nil {
+			before()
+		}
 		mux.ServeHTTP(w, r)
 	}))
+	i.tokens = i.URL + "/token"
 	return i
 }
 
@@ -81,6 +98,13 @@ func (i *Issuer) SitDown(claims map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.person = claims
+}
+
+// NameTokens has discovery name another token endpoint. That at /moved sends whoever comes on to the one at /token.
+func (i *Issuer) NameTokens(url string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.tokens = url
 }
 
 // ForgetNonces has the device flow give ID tokens without a nonce.
@@ -122,6 +146,20 @@ func (i *Issuer) Other() crypto.PrivateKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.other
+}
+
+// Break has the issuer fail at a path; empty ends that.
+func (i *Issuer) Break(path string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.broken = path
+}
+
+// Before has something happen while whoever asks for a path next waits for the answer.
+func (i *Issuer) Before(path string, do func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.before[path] = do
 }
 
 // Asked returns how often a path was asked for.
@@ -186,8 +224,10 @@ func refuse(w http.ResponseWriter, code, about string) {
 }
 
 func (i *Issuer) discovery(w http.ResponseWriter, _ *http.Request) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	answer(w, http.StatusOK, map[string]any{
-		"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token", "jwks_uri": i.URL + "/keys",
+		"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.tokens, "jwks_uri": i.URL + "/keys",
 		"device_authorization_endpoint": i.URL + "/device", "id_token_signing_alg_values_supported": []string{"ES256"},
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"}, "code_challenge_methods_supported": []string{"S256"},
 	})
@@ -287,7 +327,7 @@ func (i *Issuer) deviceAuthorization(w http.ResponseWriter, r *http.Request) {
 	i.devices[code] = d
 	page := i.URL + "/activate"
 	answer(w, http.StatusOK, map[string]any{"device_code": code, "user_code": d.userCode, "verification_uri": page,
-		"verification_uri_complete": page + "?user_code=" + d.userCode, "expires_in": 600, "interval": 1})
+		"verification_uri_complete": page + "?user_code=" + d.userCode, "expires_in": 600, "interval": int(pollInterval / time.Second)})
 }
 
 // activate is the page on the other device. Whoever sits there says yes; where nobody sits, it is no.
@@ -304,13 +344,17 @@ func (i *Issuer) activate(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "code not known", http.StatusNotFound)
 }
 
+// pollInterval is the time that a device waits between two questions (RFC 8628, section 3.2).
+const pollInterval = time.Second
+
 func (i *Issuer) deviceToken(w http.ResponseWriter, form url.Values) {
 	i.mu.Lock()
 	d := i.devices[form.Get("device_code")]
 	var claims map[string]any
-	first := false
+	first, hasty := false, false
 	if d != nil {
-		claims, first, d.polled = d.claims, !d.polled, true
+		hasty = time.Since(d.polled) < pollInterval/2 // what the way took may differ by as much
+		claims, first, d.polled = d.claims, d.polled.IsZero(), time.Now()
 		if claims != nil && !first {
 			delete(i.devices, form.Get("device_code")) // it is good once
 		}
@@ -319,6 +363,8 @@ func (i *Issuer) deviceToken(w http.ResponseWriter, form url.Values) {
 	switch {
 	case d == nil:
 		refuse(w, "expired_token", "")
+	case hasty:
+		refuse(w, "invalid_request", "asked again before the interval was over")
 	case d.denied:
 		refuse(w, "access_denied", "")
 	case claims == nil || first: // so that every client has to wait and come again
