@@ -524,6 +524,17 @@ func (s *Server) measures(ctx context.Context, q querier, nodes []string, limit 
 	return all, nil
 }
 
+// credit returns what a node is credited with: by all that was measured of it and counts still, however many nodes somebody
+// asks about.
+func (s *Server) credit(ctx context.Context, q querier, node string, at canon.Time) (capacity.Measure, bool, error) {
+	all, err := s.measures(ctx, q, []string{node}, maxMeasures)
+	if err != nil {
+		return capacity.Measure{}, false, err
+	}
+	m, ok := capacity.Credit(all, node, at)
+	return m, ok, nil
+}
+
 // digests reads a column.
 func digests(rows *sql.Rows) (out []canon.Digest, err error) {
 	defer rows.Close()
@@ -559,8 +570,10 @@ func (s *Server) measured(ctx context.Context, who caller, nodes []string) (clie
 	}
 	m := client.Measured{Measures: all, Finding: capacity.Compare(all), Claims: []client.NodeClaim{}}
 	for _, node := range nodes {
-		if credit, ok := capacity.Credit(all, node, s.time()); ok {
-			m.Claims = append(m.Claims, client.NodeClaim{Node: node, Claim: credit.Claim(s.origin)})
+		if credit, ok, err := s.credit(ctx, s.store.db.Reader(), node, s.time()); err != nil {
+			return client.Measured{}, err
+		} else if ok {
+			m.Claims = append(m.Claims, client.NodeClaim{Node: node, Claim: credit.Claim()})
 		}
 	}
 	return m, nil

@@ -96,10 +96,6 @@ const (
 )
 
 // HardwareLevels lists them.
-// MeasuredTerm is how long a benchmark counts, in seconds (users' study, section 3: 30 days rolling). Package market/capacity
-// credits for the same time.
-const MeasuredTerm = canon.Time(30 * day)
-
 var HardwareLevels = []string{HardwareNone, HardwareMeasured, HardwareCPU, HardwareGPU}
 
 // Hardware is what the last appraisal of a host showed.

@@ -39,10 +39,10 @@ func TestTierCriteria(t *testing.T) {
 		{"a contact that answers in 24 h", claim.TierIdentified, vetting.LacksContact, func(o *vetting.Observed) { o.ContactHours = 24 }},
 		{"a contact that answers in 4 h", claim.TierAttested, vetting.LacksContact, func(o *vetting.Observed) { o.ContactHours = 4 }},
 		{"a benchmark for evidence", claim.TierIdentified, vetting.LacksHardware, func(o *vetting.Observed) {
-			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-vetting.MeasuredTerm+1
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-claim.MeasuredTerm+1
 		}},
 		{"a benchmark that has lapsed", claim.TierAnonymous, vetting.LacksHardware, func(o *vetting.Observed) {
-			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-vetting.MeasuredTerm
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-claim.MeasuredTerm
 		}},
 		{"no hardware", claim.TierAnonymous, vetting.LacksHardware, func(o *vetting.Observed) { o.Hardware = vetting.Hardware{} }},
 		{"a confidential CPU alone", claim.TierAttestedFacility, "", func(o *vetting.Observed) { o.Hardware.Level = vetting.HardwareCPU }},
