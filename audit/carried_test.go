@@ -137,7 +137,7 @@ func TestCertificatesOverLogs(t *testing.T) {
 		}}, alone: "follows 1 parts of what is carried over, and the last is missing"},
 		{name: "carried over twice", change: changes{parts: func(parts [][]byte) [][]byte { return append(parts, parts[0]) }}, alone: "part 0 of what is carried over, where part 1 is due, or none"},
 		{name: "an event that does not follow", later: func(s *provider, _ vetting.Hardware) {
-			s.act(vetting.Act{Certificate: "c-1", Act: vetting.ActFail, By: "user:rita", Code: "incomplete"})
+			s.act(vetting.Act{Certificate: "c-1", Act: vetting.ActFail, By: "user:rita", Code: "finding"})
 		}, alone: "certificate c-1: fail: "},
 		{name: "a second certificate of the host", later: func(s *provider, _ vetting.Hardware) {
 			s.act(vetting.Act{Certificate: "c-9", Act: vetting.ActDraft, By: "user:olga", Place: vetting.Place{Provider: "p1", Host: "good"}, Tier: claim.TierAttested})

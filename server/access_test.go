@@ -244,6 +244,26 @@ func TestStrangersLearnNothing(t *testing.T) {
 				}
 			}
 		})
+		t.Run("a page of providers ends with one that the caller may know", func(t *testing.T) {
+			for i := range server.MaxPage { // before ours in the list, and after it
+				must(t, l.client(l.admin).SetProvider(t.Context(), fmt.Sprintf("aa-%03d", i), client.ProviderFacts{Stake: true}))
+			}
+			renter := l.token(client.Grant{Role: client.RoleRenter, Tenant: "bank"}).Token
+			for credential, want := range map[string]string{
+				ours.Token: `"dc-a"`, renter: `"dc-a"`, theirs.Token: `"providers":[]`, auditor("", client.Scope{Nodes: []string{n.id}}): `"providers":[]`,
+			} {
+				resp, answer := l.send("GET", "/v1/providers", credential, "", nil)
+				if resp.StatusCode != 200 || !strings.Contains(string(answer), want) || strings.Contains(string(answer), "aa-") || strings.Contains(string(answer), "after") {
+					t.Errorf("%s: %d %.300s", credential[:8], resp.StatusCode, answer)
+				}
+			}
+			if resp, answer := l.send("GET", "/v1/providers", l.admin, "", nil); resp.StatusCode != 200 || !strings.Contains(string(answer), fmt.Sprintf(`"after":"aa-%03d"`, server.MaxPage-1)) {
+				t.Errorf("an admin's page: %d %.300s", resp.StatusCode, answer)
+			}
+			if resp, answer := l.send("GET", fmt.Sprintf("/v1/providers?after=aa-%03d", server.MaxPage-1), l.admin, "", nil); resp.StatusCode != 200 || !strings.Contains(string(answer), `"dc-a"`) || strings.Contains(string(answer), "after") {
+				t.Errorf("an admin's last page: %d %.300s", resp.StatusCode, answer)
+			}
+		})
 		t.Run("certificates are asked for and kept by whose they are, and judged by others", func(t *testing.T) {
 			var c vetting.Certificate
 			request := client.CertificateRequest{Provider: "dc-b", Host: n.id, Tier: claim.TierAnonymous}

@@ -95,41 +95,57 @@ func (s *Server) providerOperations(api huma.API) {
 const svgType = "image/svg+xml"
 
 // providers lists the providers that a caller may know of, in the order of their ids: a renter knows of those that have a
-// certificate which stands.
+// certificate which stands. The page ends with one that is listed: where the next begins names no other.
 func (s *Server) providers(ctx context.Context, who caller, after string) (providerList, error) {
 	list := providerList{Providers: []providerRow{}}
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT tenant FROM machine WHERE kind = 'certificate' AND tenant > $1
-		UNION SELECT id FROM provider WHERE id > $1 ORDER BY 1 LIMIT $2`, after, MaxPage)
-	if err != nil {
-		return list, fmt.Errorf("list providers: %w", err)
-	}
-	names, err := texts(rows)
-	if err != nil {
-		return list, fmt.Errorf("list providers: %w", err)
-	}
-	if len(names) == MaxPage {
-		list.After = names[MaxPage-1]
-	}
-	for _, name := range names {
-		row := providerRow{Provider: name}
-		if who.use != client.RoleRenter && !who.mayKnow(name) {
-			continue
-		}
-		all, err := s.certificatesOf(ctx, name)
+	for {
+		names, err := s.providerNames(ctx, who, after)
 		if err != nil {
-			return list, err
+			return list, fmt.Errorf("list providers: %w", err)
 		}
-		for _, c := range all {
-			if c.Live() {
-				row.Certificates++
-				row.Tier = vetting.Higher(row.Tier, c.Tier)
+		for _, name := range names {
+			row := providerRow{Provider: name}
+			all, err := s.certificatesOf(ctx, name)
+			if err != nil {
+				return list, err
+			}
+			for _, c := range all {
+				if c.Live() {
+					row.Certificates++
+					row.Tier = vetting.Higher(row.Tier, c.Tier)
+				}
+			}
+			if row.Certificates == 0 && who.use == client.RoleRenter {
+				continue
+			}
+			if list.Providers = append(list.Providers, row); len(list.Providers) == MaxPage {
+				list.After = name
+				return list, nil
 			}
 		}
-		if row.Certificates > 0 || who.use != client.RoleRenter {
-			list.Providers = append(list.Providers, row)
+		if len(names) < MaxPage {
+			return list, nil
 		}
+		after = names[MaxPage-1]
 	}
-	return list, nil
+}
+
+// providerNames returns at most MaxPage providers after one, of those that a caller may know; for a renter, of all.
+func (s *Server) providerNames(ctx context.Context, who caller, after string) ([]string, error) {
+	own := &filter{}
+	own.and(`name > ?`, after)
+	if tenant := who.token.Grant.Tenant; who.use != client.RoleRenter && tenant != "" {
+		own.and(`name = ?`, tenant)
+	}
+	if who.use != client.RoleRenter && len(who.token.Grant.Scope.Nodes) != 0 { // a scope of nodes is none of their provider
+		return nil, nil
+	}
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT name FROM (SELECT tenant AS name FROM machine WHERE kind = 'certificate'
+		UNION SELECT id FROM provider) AS known WHERE `+own.String()+fmt.Sprintf(` ORDER BY name LIMIT %d`, MaxPage), own.args...)
+	if err != nil {
+		return nil, err
+	}
+	return texts(rows)
 }
 
 func (s *Server) certificatesOf(ctx context.Context, provider string) ([]vetting.Certificate, error) {

@@ -56,14 +56,7 @@ func (r *reader) tag(t item) error {
 	default:
 		return t.errorf("tag %d of the manifest: want %d (CoMID), %d (CoSWID) or %d (CoTL)", number, tagCoMID, tagCoSWID, tagCoTL)
 	}
-	text, at, err := content.bytes("a CoMID")
-	if err != nil {
-		return err
-	}
-	if len(text) == 0 {
-		return content.errorf("a CoMID: empty")
-	}
-	inner, err := parse(text, at)
+	inner, err := content.embedded("a CoMID")
 	if err != nil {
 		return err
 	}

@@ -277,6 +277,18 @@ func (i item) bytes(what string) ([]byte, int, error) {
 	return i.raw[min(size, len(i.raw)):], i.at + size, err
 }
 
+// embedded returns the data item that a byte string holds.
+func (i item) embedded(what string) (item, error) {
+	text, at, err := i.bytes(what)
+	if err != nil {
+		return item{}, err
+	}
+	if len(text) == 0 {
+		return item{}, i.errorf("%s: empty", what)
+	}
+	return parse(text, at)
+}
+
 func (i item) text(what string) (string, error) { return i.textOf(what, MaxText) }
 
 func (i item) textOf(what string, limit int) (string, error) {

@@ -163,14 +163,7 @@ func (own *Ownership) manifest(r *reader, i item) error {
 	if number != tagCoMID {
 		return one[0].errorf("tag %d of the manifest: want %d (CoMID)", number, tagCoMID)
 	}
-	text, at, err := content.bytes("a CoMID")
-	if err != nil {
-		return err
-	}
-	if len(text) == 0 {
-		return content.errorf("a CoMID: empty")
-	}
-	inner, err := parse(text, at)
+	inner, err := content.embedded("a CoMID")
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func run(ctx context.Context, out io.Writer, keep string) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
-	} else if err := os.MkdirAll(keep, 0o755); err != nil {
+	} else if err := empty(keep); err != nil {
 		return err
 	}
 	for i, c := range chapters {
@@ -74,6 +74,18 @@ func run(ctx context.Context, out io.Writer, keep string) (err error) {
 		}
 	}
 	return nil
+}
+
+// empty makes a folder, or finds it empty: a verifier of an earlier run would go on in it, and give no admin token any more.
+func empty(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	found, err := os.ReadDir(dir)
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("--keep %s: the folder is not empty, and an earlier run must not be mixed with this one; name another, or remove it", dir)
+	}
+	return err
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }

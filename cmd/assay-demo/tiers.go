@@ -282,7 +282,7 @@ func judge(ctx context.Context, p applicant, policies []*policy.Policy, c vettin
 		if n := len(v.Reasons) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		why = append(why, fmt.Sprintf("%-8s %-17s %s: %s, required: %s%s", p.name, asked.Name(), first.Claim, shorten(first.Observed), first.Required, more))
+		why = append(why, fmt.Sprintf("%-8s %-17s %s (%s): %s, required: %s%s", p.name, asked.Name(), first.Claim, first.Code, shorten(first.Observed), first.Required, more))
 	}
 	if evidence.IsZero() {
 		why = append(why, fmt.Sprintf("%-8s %-17s there is no evidence; what it may hold, %s data, is all that its certificate is good for", p.name, "each of them", c.Standing.DataClass))

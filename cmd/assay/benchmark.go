@@ -73,12 +73,7 @@ func (a *app) showBenchmarks(ctx context.Context, nodes []string, output string)
 		return err
 	}
 	if output == "json" {
-		b, err := canon.Marshal(m)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "%s\n", indent(b))
-		return nil
+		return a.printJSON(m)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tSTARTED\tTOGETHER\tOUTCOME\tSECONDS\tSCORE\tMIB\tREASON")

@@ -185,14 +185,9 @@ func (a *app) listCertificates(ctx context.Context, s *client.Client, provider, 
 		return err
 	}
 	if output == "json" {
-		b, err := canon.Marshal(struct {
+		return a.printJSON(struct {
 			Certificates []vetting.Certificate `json:"certificates"`
 		}{append([]vetting.Certificate{}, all...)})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "%s\n", indent(b))
-		return nil
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CERTIFICATE\tPROVIDER\tHOST\tSTATUS\tREASON\tTIER\tUNTIL")
@@ -211,12 +206,7 @@ func instant(t canon.Time) string {
 
 func (a *app) showCertificate(c vetting.Certificate, output string) error {
 	if output == "json" {
-		b, err := c.Canonical()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "%s\n", indent(b))
-		return nil
+		return a.printJSON(c)
 	}
 	writeCertificate(a.stdout, c)
 	return nil
@@ -586,12 +576,7 @@ func (a *app) simulate(ctx context.Context, sim client.Simulation, output string
 	}
 	switch output {
 	case "json":
-		b, err := canon.Marshal(got)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "%s\n", indent(b))
-		return nil
+		return a.printJSON(got)
 	case "text":
 	default:
 		return fmt.Errorf("output %q: want text or json", output)

@@ -15,8 +15,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/attest"
@@ -150,13 +148,13 @@ func (a *app) fetcher(f collateralFlags) (*collateral.Fetcher, error) {
 	return collateral.NewFetcher(collateral.Config{Store: store, Origins: origins, Now: a.now, Sleep: collateral.Sleep}), nil
 }
 
-// printJSON writes a document for machines.
+// printJSON writes a document for machines, its members in canonical order.
 func (a *app) printJSON(v any) error {
-	data, err := json.Marshal(v, jsontext.WithIndent("  "))
+	b, err := canon.Marshal(v)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s\n", data)
+	fmt.Fprintf(a.stdout, "%s\n", indent(b))
 	return nil
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -67,6 +69,9 @@ func (a *app) policyLint(names []string, output string) error {
 	r := lintReport{Type: "assay/lint/v1", Files: names, Findings: []lintFinding{}}
 	for _, name := range names {
 		data, err := files.Bounded(name, doc.MaxSize)
+		if _, built := policy.Builtin(name); built && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("policy %q is built in: lint reads files that people write; assay policy explain %s says each rule", name, name)
+		}
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/client"
-	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/market/vetting"
 )
 
@@ -95,12 +94,7 @@ func (a *app) providersShowCommand() *cobra.Command {
 			}
 			switch output {
 			case "json":
-				b, err := canon.Marshal(p)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.stdout, "%s\n", indent(b))
-				return nil
+				return a.printJSON(p)
 			case "text":
 			default:
 				return fmt.Errorf("output %q: want text or json", output)

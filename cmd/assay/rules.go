@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-network/assay/client"
-	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/market/vetting"
@@ -34,12 +33,7 @@ was decided before is judged by those of then.`,
 			if err := s.Rules(c.Context(), &p); err != nil {
 				return err
 			}
-			b, err := canon.Marshal(p)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stdout, "%s\n", indent(b))
-			return nil
+			return a.printJSON(p)
 		},
 	}, &cobra.Command{
 		Use: "set FILE", Short: "Set parameters, from their effective time on",
