@@ -61,6 +61,19 @@ func TestTierCriteria(t *testing.T) {
 	}
 }
 
+// TestMeasuredUntil: what rests on a benchmark is weighed anew when the benchmark lapses, and not a day later.
+func TestMeasuredUntil(t *testing.T) {
+	l, _ := vouched(t)
+	for left, want := range map[canon.Time]canon.Time{hour: now + hour, 20 * day: now + day} {
+		s := l.stand(now, func(o *vetting.Observed) {
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-claim.MeasuredTerm+left
+		})
+		if s.Until != want || s.Axes.Hardware != vetting.HardwareMeasured {
+			t.Errorf("with %d s left: %s until %s, want %s", left, s.Axes.Hardware, s.Until, want)
+		}
+	}
+}
+
 // What an issuer says counts for nothing, each time for one reason.
 func TestWordsThatDoNotCount(t *testing.T) {
 	entity := vetting.Claim{Issuer: "new.example", Subject: provider, Attribute: "party.jurisdiction", Value: "DE"}
