@@ -130,7 +130,7 @@ func TestMeasuredOfAnObservation(t *testing.T) {
 		{name: "a later start", change: func(o *vetting.Observed, _ *canon.Time) { o.MeasuredAt++ }, want: "differs: host good logged as measured with score"},
 		{name: "nothing", change: func(o *vetting.Observed, _ *canon.Time) { *o = vetting.Observed{} }, want: "differs: host good logged as measured with score 0"},
 		{name: "nothing, and the result is of this moment", change: func(o *vetting.Observed, now *canon.Time) { *o, *now = vetting.Observed{}, *now-120 }},
-		{name: "what has lapsed", change: func(_ *vetting.Observed, now *canon.Time) { *now += vetting.MeasuredTerm }, want: "recomputed 0"},
+		{name: "what has lapsed", change: func(_ *vetting.Observed, now *canon.Time) { *now += claim.MeasuredTerm }, want: "recomputed 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newService(t, "one")

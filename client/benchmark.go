@@ -53,6 +53,7 @@ func (c *Client) OpenBenchmark(ctx context.Context, opening []byte) (capacity.Re
 type PlanRequest struct {
 	Nodes  []string `json:"nodes"`
 	Memory int      `json:"memory_mib"`       // that each of them is said to have free
+	In     int64    `json:"in_s,omitzero"`    // from now to the start; zero: the server's default, for which agents that run need not be told
 	Every  int64    `json:"every_s,omitzero"` // plan another when this one is over, each after a random time of half to one and a half of this; zero: do not
 }
 

@@ -23,6 +23,8 @@ import (
 // Periods of benchmarks, in milliseconds.
 const (
 	benchmarkLead    = 90_000         // from the plan to the start: several times as long as agents wait between two questions
+	minBenchmarkLead = 5_000          // for agents that were told to ask
+	maxBenchmarkLead = 600_000        // which is what agents believe
 	benchmarkGrace   = 60_000         // for which a late answer is taken, to be recorded as late
 	benchmarkOpening = 120_000        // from the draw to the last instant of the opening
 	minBenchmarkLife = 120_000        // from the start to the last instant of an answer, and more where there is more to do
@@ -94,6 +96,8 @@ func (s *Server) planBenchmark(ctx context.Context, r client.PlanRequest) (clien
 		return client.Planned{}, refuse(codeMalformed, "%d nodes, want 1 to %d", len(nodes), capacity.MaxNodes)
 	case len(slices.Compact(slices.Clone(nodes))) != len(nodes):
 		return client.Planned{}, refuse(codeMalformed, "a node is named twice")
+	case r.In != 0 && (r.In < minBenchmarkLead/1000 || r.In > maxBenchmarkLead/1000):
+		return client.Planned{}, refuse(codeMalformed, "in %d s, want %d to %d", r.In, minBenchmarkLead/1000, maxBenchmarkLead/1000)
 	case r.Every != 0 && (r.Every < MinRepeat || r.Every > MaxRepeat):
 		return client.Planned{}, refuse(codeMalformed, "every %d s, want %d to %d", r.Every, MinRepeat, MaxRepeat)
 	}
@@ -103,7 +107,7 @@ func (s *Server) planBenchmark(ctx context.Context, r client.PlanRequest) (clien
 	}
 	var p client.Planned
 	err = s.store.Tx(ctx, func(tx *Tx) error {
-		if p, err = s.beginRound(ctx, tx, nodes, shape); err != nil {
+		if p, err = s.beginRound(ctx, tx, nodes, shape, cmp.Or(r.In*1000, benchmarkLead)); err != nil {
 			return err
 		}
 		id := strings.Join(nodes, " ")
@@ -138,7 +142,7 @@ func (s *Server) drawNumber(n int64) (int64, error) {
 }
 
 // beginRound logs a challenge for each node, all of one instant, each with a seed of its own.
-func (s *Server) beginRound(ctx context.Context, tx *Tx, nodes []string, shape capacity.Shape) (client.Planned, error) {
+func (s *Server) beginRound(ctx context.Context, tx *Tx, nodes []string, shape capacity.Shape, lead int64) (client.Planned, error) {
 	round, err := s.drawDigest()
 	if err != nil {
 		return client.Planned{}, err
@@ -148,7 +152,7 @@ func (s *Server) beginRound(ctx context.Context, tx *Tx, nodes []string, shape c
 		return client.Planned{}, err
 	}
 	now := s.nowMS()
-	p := client.Planned{Round: round, Starts: now + benchmarkLead}
+	p := client.Planned{Round: round, Starts: now + lead}
 	for _, node := range nodes {
 		var revoked int64
 		err := tx.SQL.QueryRowContext(ctx, `SELECT revoked FROM node WHERE id = $1`+s.store.db.ForUpdate(), node).Scan(&revoked)
@@ -475,7 +479,7 @@ func (s *Server) repeatDue(ctx context.Context) error {
 			if _, err := tx.SQL.ExecContext(ctx, `UPDATE benchmark_plan SET due = $1 WHERE id = $2`, due, id); err != nil {
 				return err
 			}
-			_, err = s.beginRound(ctx, tx, nodes, shape)
+			_, err = s.beginRound(ctx, tx, nodes, shape, benchmarkLead)
 			return err
 		})
 		var refused *problem
@@ -524,6 +528,17 @@ func (s *Server) measures(ctx context.Context, q querier, nodes []string, limit 
 	return all, nil
 }
 
+// credit returns what a node is credited with: by all that was measured of it and counts still, however many nodes somebody
+// asks about.
+func (s *Server) credit(ctx context.Context, q querier, node string, at canon.Time) (capacity.Measure, bool, error) {
+	all, err := s.measures(ctx, q, []string{node}, maxMeasures)
+	if err != nil {
+		return capacity.Measure{}, false, err
+	}
+	m, ok := capacity.Credit(all, node, at)
+	return m, ok, nil
+}
+
 // digests reads a column.
 func digests(rows *sql.Rows) (out []canon.Digest, err error) {
 	defer rows.Close()
@@ -559,8 +574,10 @@ func (s *Server) measured(ctx context.Context, who caller, nodes []string) (clie
 	}
 	m := client.Measured{Measures: all, Finding: capacity.Compare(all), Claims: []client.NodeClaim{}}
 	for _, node := range nodes {
-		if credit, ok := capacity.Credit(all, node, s.time()); ok {
-			m.Claims = append(m.Claims, client.NodeClaim{Node: node, Claim: credit.Claim(s.origin)})
+		if credit, ok, err := s.credit(ctx, s.store.db.Reader(), node, s.time()); err != nil {
+			return client.Measured{}, err
+		} else if ok {
+			m.Claims = append(m.Claims, client.NodeClaim{Node: node, Claim: credit.Claim()})
 		}
 	}
 	return m, nil

@@ -138,6 +138,16 @@ func TestBenchmark(t *testing.T) {
 				t.Errorf("%s is credited with %s, want %s", c.Node, c.Claim.Value, want)
 			}
 		}
+		// The second gets a machine of its own: one round shows it.
+		l.plan(a, b)
+		ra, rb := a.compute(), b.compute()
+		l.clock.advance(10 * time.Second)
+		ra.answer()
+		l.clock.advance(2 * time.Second) // 833 permille
+		rb.answer()
+		if m := l.measured(a, b); m.Finding.Outcome != capacity.Separate || !slices.Contains(m.Finding.Shares, capacity.Share{Node: b.id, Share: 833}) {
+			t.Errorf("two machines: %+v", m.Finding)
+		}
 		l.audited()
 		rebuiltAlike(t, url, "benchmark")
 	})
@@ -254,12 +264,20 @@ func TestBenchmarkDoor(t *testing.T) {
 	ok := client.PlanRequest{Nodes: []string{n.id}, Memory: capacity.MinMemoryMiB}
 	for name, r := range map[string]client.PlanRequest{
 		"no node": {Memory: ok.Memory}, "twice": {Nodes: []string{n.id, n.id}, Memory: ok.Memory}, "little memory": {Nodes: ok.Nodes, Memory: capacity.MinMemoryMiB - 1},
+		"at once": {Nodes: ok.Nodes, Memory: ok.Memory, In: 4}, "much later": {Nodes: ok.Nodes, Memory: ok.Memory, In: 601},
 		"often": {Nodes: ok.Nodes, Memory: ok.Memory, Every: 60},
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, plan(r), 400, "malformed") })
 	}
 	refused(t, plan(client.PlanRequest{Nodes: []string{n.id, "node-none"}, Memory: ok.Memory}), 404, "not-found")
-	_, err := n.client().PlanBenchmark(ctx, ok)
+	soon, err := admin.PlanBenchmark(ctx, client.PlanRequest{Nodes: []string{n.id}, Memory: ok.Memory, In: 5})
+	must(t, err)
+	if wait := soon.Starts - l.clock.Now().UnixMilli(); wait != 5000 {
+		t.Errorf("it starts in %d ms", wait)
+	}
+	l.clock.advance(10 * time.Minute)
+	l.advance() // nobody answered
+	_, err = n.client().PlanBenchmark(ctx, ok)
 	refused(t, err, 403, "forbidden")
 	_, err = admin.Benchmark(ctx)
 	refused(t, err, 403, "forbidden")

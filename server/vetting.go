@@ -12,7 +12,6 @@ import (
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/sqldb"
 	"github.com/assay-network/assay/ledger"
-	"github.com/assay-network/assay/market/capacity"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/verifier"
 )
@@ -271,8 +270,8 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	if err != nil {
 		return o, err
 	}
-	all, err := v.s.measures(ctx, v.sql, []string{c.Place.Host}, maxMeasures)
-	if credit, ok := capacity.Credit(all, c.Place.Host, v.now); ok {
+	credit, ok, err := v.s.credit(ctx, v.sql, c.Place.Host, v.now)
+	if ok {
 		o.Measured, o.MeasuredAt = credit.Result.Score, canon.Time(credit.Starts/1000)
 	}
 	return o, err

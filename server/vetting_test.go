@@ -18,7 +18,6 @@ import (
 	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
-	"github.com/assay-network/assay/market/capacity"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 	"github.com/assay-network/assay/server"
@@ -171,6 +170,75 @@ func TestCertificateLives(t *testing.T) {
 	})
 }
 
+// measuredPolicy asks for a benchmark beside the evidence.
+const measuredPolicy = `type: assay/policy/v1
+name: measured-cpu
+require:
+  - {claim: sevsnp.signature, of: cpu}
+  - {claim: party.measured, of: party, min: 100000}
+refuse: ["*.revocation", set.*]
+`
+
+// TestMeasuredInVerdicts: a verdict is told what benchmarks credit its node with, from the result on until the measure lapses,
+// and what is enough is the policy's to say.
+func TestMeasuredInVerdicts(t *testing.T) {
+	t.Setenv(envDriver, "cpu")
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL, withPolicy(t, measuredPolicy))
+		n := l.join("one")
+		measure := func(took time.Duration, spoil bool) {
+			l.plan(n)
+			r := n.compute()
+			l.clock.advance(took)
+			if spoil {
+				r.roots[0]++
+			}
+			r.answer()
+			l.advance()
+		}
+		told := func(when, outcome, scope, says string) {
+			t.Helper()
+			d, evidence := n.prove()
+			if v := l.verdict(evidence); d.Outcome != outcome || v.Scope != scope || says != "" && !slices.ContainsFunc(v.Reasons, func(r policy.Reason) bool { return r.Code == says }) {
+				t.Errorf("%s: %s over %s, %+v", when, v.Outcome, v.Scope, v.Reasons)
+			}
+		}
+		measure(10*time.Second, false)
+		told("without a certificate", client.Accept, policy.ScopeEvidence, "")
+		l.registerIssuer("lei.example", "party.identity", "party.legal-entity", "party.jurisdiction")
+		l.vouch("p1", 300*day)
+		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
+		var c vetting.Certificate
+		must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
+		l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
+		c = l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+		want(t, c, vetting.Certified, claim.TierIdentified)
+		told("measured", client.Accept, policy.ScopeFull, "")
+		if shown := l.measured(n).Claims; len(shown) != 1 || fmt.Sprint(shown[0].Claim) != fmt.Sprint(*c.Party().Claims.Find("party.measured", claim.SubjectParty)) {
+			t.Errorf("operators see %+v, verdicts are told %+v", shown, c.Party().Claims)
+		}
+		l.rest(day)
+		measure(21*time.Second, false)
+		told("half as fast", client.Reject, policy.ScopeFull, "party.least")
+		l.rest(day)
+		measure(10*time.Second, true)
+		told("and then wrong", client.Undecided, policy.ScopeFull, "party.not-appraised")
+		l.rest(day)
+		measure(5*time.Second, false) // what is wrong is not the last any more
+		told("the least counts", client.Reject, policy.ScopeFull, "party.least")
+		l.rest(27*day + time.Hour) // the slow one is older than thirty days only tomorrow
+		l.advance()
+		told("still", client.Reject, policy.ScopeFull, "party.least")
+		l.rest(day)
+		l.advance()
+		told("the slow one has lapsed", client.Accept, policy.ScopeFull, "")
+		l.rest(3 * day)
+		told("all have lapsed", client.Undecided, policy.ScopeFull, "party.lapsed")
+		l.audited()
+		rebuiltAlike(t, url, "machine", "observed")
+	})
+}
+
 // verdict returns the verdict on evidence, as it was signed.
 func (l *lab) verdict(evidence canon.Digest) policy.Verdict {
 	l.t.Helper()
@@ -314,9 +382,6 @@ func TestCertificatesOutliveALog(t *testing.T) {
 // counts, and never the hardware of an attested one.
 func TestMeasuredHost(t *testing.T) {
 	t.Setenv(envDriver, "cpu")
-	if vetting.MeasuredTerm != capacity.Validity {
-		t.Errorf("a measure counts for %d s in one room, for %d s in another", vetting.MeasuredTerm, capacity.Validity)
-	}
 	onBoth(t, func(t *testing.T, url string) {
 		l := newLab(t, url, longCRL)
 		n := l.join("one")

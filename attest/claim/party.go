@@ -1,5 +1,11 @@
 package claim
 
+import (
+	"strconv"
+
+	"github.com/assay-network/assay/internal/canon"
+)
+
 // SubjectParty is the subject of claims about whoever runs the machine. There is exactly one.
 const SubjectParty = "party"
 
@@ -36,3 +42,13 @@ var (
 	Identities = []string{IdentityNone, IdentityContact, IdentityLegalEntity}
 	Facilities = []string{FacilityNone, FacilityWitnessed, FacilityBound, FacilityAudited}
 )
+
+// MeasuredTerm is how long a benchmark counts, in seconds (users' study, section 3, tier anonymous: 30 days rolling).
+const MeasuredTerm = canon.Time(30 * 24 * 60 * 60)
+
+// Measured returns party.measured of a benchmark that began at a time. It is the verifier's own word, for it timed it. It
+// rests on no evidence, and nothing that is attested may rest on it.
+func Measured(score int64, from canon.Time) Claim {
+	return Claim{ID: "party.measured", Subject: SubjectParty, Status: Affirmed, Value: strconv.FormatInt(score, 10), Issuer: Verifier, Basis: []string{},
+		From: from, Until: from + MeasuredTerm - 1}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -24,16 +25,20 @@ measured is measured, never attested; LIMITATIONS.md says what it does not show.
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var r client.PlanRequest
-	var every time.Duration
+	var in, every time.Duration
 	plan := &cobra.Command{
 		Use: "plan NODE...", Short: "Challenge nodes at one instant", Args: cobra.MinimumNArgs(1),
 		Example: "  assay benchmark plan --memory 16384 --every 168h node-0123456789abcdef node-fedcba9876543210",
 		RunE: func(c *cobra.Command, args []string) error {
-			r.Nodes, r.Every = args, int64(every/time.Second)
+			if in%time.Second != 0 || every%time.Second != 0 {
+				return errors.New("--in and --every: want whole seconds")
+			}
+			r.Nodes, r.In, r.Every = args, int64(in/time.Second), int64(every/time.Second)
 			return a.planBenchmark(c.Context(), r)
 		},
 	}
 	plan.Flags().IntVar(&r.Memory, "memory", 1024, "MiB that each node is said to have free")
+	plan.Flags().DurationVar(&in, "in", 0, "from now to the start, 5s to 10m: agents that run ask every 20s, and what they are late counts (default 90s)")
 	plan.Flags().DurationVar(&every, "every", 0, "repeat it, each time after half to one and a half of this, for all nodes or for one that chance takes (default: do not, and end a plan for these nodes)")
 	var output string
 	show := &cobra.Command{

@@ -9,7 +9,9 @@
 //
 // All nodes of one owner are challenged at the same instant, each with a seed of its own: two nodes that are one machine
 // then have half of it each. [Compare] says what that shows. What counts as measured is what a node did beside the others,
-// so a machine gains nothing by being slow on purpose when it is asked alone.
+// so a machine gains nothing by being slow on purpose when it is asked alone. Nodes that take turns, each with the whole
+// machine until its chain is done, do gain something: n of them are credited with 1 + 1/2 + ... + 1/n machines together at
+// most, and are never found separate.
 //
 // The room is pure: clocks and randomness are arguments. What runs the chain fast is package agent/benchmark, or another
 // program that speaks the interface of drivers (FORMAT.md). What the benchmark cannot show stands in LIMITATIONS.md.
@@ -21,7 +23,7 @@ import (
 )
 
 // Rules is the version of the rules of this room: who changes what a check or a comparison says raises it.
-const Rules = 1
+const Rules = 2
 
 // Limits on shapes and documents.
 const (
@@ -75,7 +77,7 @@ func ShapeFor(memoryMiB int) (Shape, error) {
 		return Shape{}, fmt.Errorf("benchmark: memory of %d MiB, want %d to %d", memoryMiB, MinMemoryMiB, MaxMemoryMiB)
 	}
 	slots := min(memoryMiB/slotMiB, shapeSlots)
-	rows := memoryMiB << 20 / slots / cpuCols / BlockRows * BlockRows
+	rows := int(int64(memoryMiB) << 20 / int64(slots*cpuCols) / BlockRows * BlockRows) // an int may have 32 bits
 	return Shape{Cols: cpuCols, Rows: rows, Slots: slots, Steps: shapePasses * slots}, nil
 }
 

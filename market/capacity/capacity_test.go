@@ -204,7 +204,11 @@ func TestJudge(t *testing.T) {
 			d.Received = c.Starts + capacity.MinElapsed - 1
 			redraw(t, d, o)
 		}, capacity.CodeShort},
-		"roots cut":         {func(g *capacity.Given, _ *capacity.Draw, _ *capacity.Opening) { g.Roots = g.Roots[32:] }, capacity.CodeForm},
+		"roots cut": {func(g *capacity.Given, d *capacity.Draw, o *capacity.Opening) {
+			g.Roots = g.Roots[32:]
+			d.Roots = canon.Sum(g.Roots)
+			redraw(t, d, o)
+		}, capacity.CodeForm},
 		"another draw":      {func(_ *capacity.Given, d *capacity.Draw, _ *capacity.Opening) { d.Seed = digest(8) }, capacity.CodeForm},
 		"says another draw": {func(_ *capacity.Given, _ *capacity.Draw, o *capacity.Opening) { o.Draw = digest(9) }, capacity.CodeForm},
 		"sample missing":    {func(_ *capacity.Given, _ *capacity.Draw, o *capacity.Opening) { o.Samples = o.Samples[1:] }, capacity.CodeForm},
@@ -229,8 +233,17 @@ func TestJudge(t *testing.T) {
 			last := &o.Samples[len(o.Samples)-1]
 			last.Product = o.Samples[0].Product
 		}, capacity.CodeCommitted},
-		"another seed": {func(g *capacity.Given, d *capacity.Draw, o *capacity.Opening) { g.Challenge.Seed = digest(9) }, ""},
-		"another node": {func(g *capacity.Given, d *capacity.Draw, o *capacity.Opening) { g.Challenge.Node = "other" }, ""},
+		// What was computed for another challenge, earlier or of another node, and committed to again.
+		"an earlier product": {func(g *capacity.Given, d *capacity.Draw, o *capacity.Opening) {
+			g.Challenge.Seed = digest(9)
+			d.Challenge = record(t, capacity.Record{Challenge: &g.Challenge})
+			redraw(t, d, o)
+		}, ""},
+		"another node's commitments": {func(g *capacity.Given, d *capacity.Draw, o *capacity.Opening) {
+			g.Challenge.Node = "other"
+			d.Challenge = record(t, capacity.Record{Challenge: &g.Challenge})
+			redraw(t, d, o)
+		}, ""},
 	}
 	sums := map[string]canon.Digest{}
 	for name, twin := range twins {
@@ -263,10 +276,38 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// golden is the digest of the results of all twins, in the order of their names, by rules 1.
-const golden = "0e43acec2a6d9f1ef4b3cfc702a95e002a7baa10804b21c06a7b53287394fba8"
+// golden is the digest of the results of all twins, in the order of their names, by rules 2.
+const golden = "d3ef718b60b195fe11d8e17ab0fb8c0657493668e881e1b2649f7be3f4e44bf4"
 
 func flip(b *capacity.Block) { b.Entries[5]++ }
+
+// TestGivenBelongsTogether: a draw that is not of what is given with it is a fault of whoever gives it, and no node's.
+func TestGivenBelongsTogether(t *testing.T) {
+	c := newChallenge(small)
+	h := compute(c, nil)
+	for name, change := range map[string]func(g *capacity.Given, d *capacity.Draw){
+		"roots": func(g *capacity.Given, _ *capacity.Draw) {
+			g.Roots = slices.Concat(g.Roots[32:], g.Roots[:32])
+		},
+		"challenge":        func(_ *capacity.Given, d *capacity.Draw) { d.Challenge = digest(9) },
+		"before the start": func(_ *capacity.Given, d *capacity.Draw) { d.Received = c.Starts - 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDraw(t, c, h.roots, 10_000)
+			g := capacity.Given{Challenge: c, Draw: &d, Roots: h.roots}
+			if r := capacity.Judge(g); !strings.HasPrefix(r.Reason, capacity.CodeNotOpened) {
+				t.Fatalf("%+v", r)
+			}
+			change(&g, &d)
+			defer func() {
+				if recover() == nil {
+					t.Error("it was judged")
+				}
+			}()
+			capacity.Judge(g)
+		})
+	}
+}
 
 func redraw(t testing.TB, d *capacity.Draw, o *capacity.Opening) {
 	o.Draw = record(t, capacity.Record{Draw: d})
@@ -394,7 +435,14 @@ func FuzzJudge(f *testing.F) {
 	f.Add(honest, h.roots)
 	f.Add([]byte(`{"draw":"","samples":[],"type":"assay/benchmark-opening/v1"}`), []byte{})
 	f.Fuzz(func(t *testing.T, opening, roots []byte) {
-		r := capacity.Judge(capacity.Given{Challenge: c, Draw: &d, Roots: roots, Opening: opening})
+		d, given := d, opening
+		if d.Roots = canon.Sum(roots); string(roots) != string(h.roots) {
+			if o, err := capacity.ParseOpening(opening); err == nil { // of that draw
+				redraw(t, &d, &o)
+				given = marshal(t, o)
+			}
+		}
+		r := capacity.Judge(capacity.Given{Challenge: c, Draw: &d, Roots: roots, Opening: given})
 		must(t, capacity.Record{Type: capacity.RecordType, Result: &r}.Validate())
 		if r.Outcome != capacity.Wrong && (string(roots) != string(h.roots) || string(opening) != string(honest)) {
 			t.Errorf("%+v", r)

@@ -78,8 +78,9 @@ type Given struct {
 // Judge says what a benchmark came to. It checks that what was opened was committed, follows from the challenge and the
 // commitments, and is the product; that it came in time; and that there was enough to time.
 //
-// It does not check who computed it, where, or whether by itself; that the times are true, which are the word of whose
-// clock it was; or that the draw is random.
+// What is given belongs together, which the verifier sees to: the draw names the challenge and the roots. It does not check
+// who computed it, where, or whether by itself; that the times are true, which are the word of whose clock it was; or that
+// the draw is random and was made after the commitments.
 func Judge(g Given) Result {
 	c := Record{Type: RecordType, Challenge: &g.Challenge}
 	r := Result{Rules: Rules, Outcome: Inconclusive}
@@ -97,6 +98,9 @@ func Judge(g Given) Result {
 	d := Record{Type: RecordType, Draw: g.Draw}
 	if _, r.Draw, err = d.Bytes(); err != nil {
 		panic("capacity: internal error: a draw that was not validated: " + err.Error())
+	}
+	if g.Draw.Challenge != r.Challenge || g.Draw.Roots != canon.Sum(g.Roots) || g.Draw.Received < g.Challenge.Starts {
+		panic("capacity: internal error: a draw of another challenge, of other roots, or from before the start")
 	}
 	r.Elapsed = g.Draw.Received - g.Challenge.Starts
 	switch {

@@ -3,7 +3,6 @@ package capacity
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
@@ -23,9 +22,6 @@ const (
 // RoundsToShow is in how many rounds, with none that says otherwise between or after them, nodes must seem to be one
 // machine before a finding says so: a neighbour's load may halve two machines at one instant, but hardly twice.
 const RoundsToShow = 2
-
-// Validity is how long a measure stands, in seconds: users.md 3, tier anonymous, 30 days rolling.
-const Validity = 30 * 24 * 60 * 60
 
 // Measure is a benchmark of one node that is over.
 type Measure struct {
@@ -57,7 +53,8 @@ const (
 )
 
 // Compare looks at all that was measured of an owner's nodes, in any order. Only the newest RoundsToShow rounds of several
-// nodes count, with what each node did alone before them; where these do not agree, the finding is inconclusive.
+// nodes count, with what each node did alone before them, of the same memory; where these do not agree, the finding is
+// inconclusive.
 //
 // Shared nodes are a suspicion with numbers, not a refusal: an auditor can recompute it, and the owner can ask for another
 // round. Separate says no more than that the nodes did not share what limits the benchmark. An owner who is slow on purpose
@@ -114,14 +111,15 @@ func together(all []Measure) (rounds [][]Measure) {
 	return rounds
 }
 
-// shares compares each node of a round with the newest measure of it alone before that round.
+// shares compares each node of a round with the newest measure of it alone before that round, of a chain of the same size:
+// what fits into a processor's caches is faster, and would make separate machines look like one.
 func shares(all, round []Measure) []Share {
 	out := []Share{}
 	for _, m := range round {
 		s := Share{Node: m.Node}
 		var alone *Measure
 		for i, a := range all {
-			if a.Nodes == 1 && a.Node == m.Node && a.Starts < m.Starts && a.Result.Outcome == Measured && (alone == nil || a.Starts > alone.Starts) {
+			if a.Nodes == 1 && a.Node == m.Node && a.Starts < m.Starts && a.Result.Outcome == Measured && a.Result.Memory == m.Result.Memory && (alone == nil || a.Starts > alone.Starts) {
 				alone = &all[i]
 			}
 		}
@@ -144,17 +142,18 @@ func slow(shares []Share) (nodes []string) {
 	return nodes
 }
 
-// Credit returns what a node is credited with at a time: the least that it did, within Validity, beside all nodes that its
+// Credit returns what a node is credited with at a time: the least that it did, within [claim.MeasuredTerm], beside all nodes that its
 // owner had then, or alone where it was never challenged beside another. Two nodes that are one machine are so credited
 // with one machine, whatever they did when they were alone. ok is false where nothing counts, and then there is no claim.
 //
 // Where the newest round of several nodes in that time did not measure the node, nothing counts: a machine whose memory is
-// promised twice cannot answer twice at once, and is not credited with either.
+// promised twice cannot answer twice at once, and is not credited with either. A chain that was over too soon to be timed is
+// left out: it was computed and opened, and asked for too little.
 func Credit(all []Measure, node string, at canon.Time) (m Measure, ok bool) {
 	var beside, alone []Measure
 	for _, x := range all {
-		// The sum does not overflow: instants of records are bounded.
-		if x.Node != node || x.Starts > int64(at)*1000 || x.Starts+Validity*1000 <= int64(at)*1000 {
+		// By whole seconds, as claims have them: who weighs a measure again when its claim has lapsed finds it lapsed.
+		if from := x.from(); x.Node != node || from > at || at-from >= claim.MeasuredTerm || x.Result.short() {
 			continue
 		}
 		if x.Nodes > 1 {
@@ -178,12 +177,8 @@ func Credit(all []Measure, node string, at canon.Time) (m Measure, ok bool) {
 	return m, ok
 }
 
-// Claim returns the party claim of a credit: what a verifier measured and timed. It rests on no evidence, and nothing that
-// is attested may rest on it.
-func (m Measure) Claim(issuer string) claim.Claim {
-	var s claim.Set
-	s.Add(claim.Claim{ID: "party.measured", Subject: "party", Status: claim.Affirmed, Value: strconv.FormatInt(m.Result.Score, 10), Issuer: issuer,
-		Basis: []string{"issuer:" + issuer, "benchmark:" + m.Result.Challenge.String()},
-		From:  canon.Time(m.Starts / 1000), Until: canon.Time(m.Starts/1000 + Validity - 1)})
-	return s[0]
-}
+// Claim returns the party claim of a credit, which is the one that the party's certificate has.
+func (m Measure) Claim() claim.Claim { return claim.Measured(m.Result.Score, m.from()) }
+
+// from returns the second in which the measure began.
+func (m Measure) from() canon.Time { return canon.Time(m.Starts / 1000) }

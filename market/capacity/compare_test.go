@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/market/capacity"
 )
@@ -253,16 +254,117 @@ func TestCredit(t *testing.T) {
 	w.alone("a")
 	at := canon.Time(w.now / 1000)
 	m, ok := capacity.Credit(w.all, "a", at)
-	if c := m.Claim("https://assay.example"); !ok || c.ID != "party.measured" || c.Value != "2999802" || c.Issuer != "https://assay.example" || c.From != at || c.Until != at+capacity.Validity-1 {
+	if c := m.Claim(); !ok || c.ID != "party.measured" || c.Value != "2999802" || c.Issuer != claim.Verifier || c.From != at || c.Until != at+claim.MeasuredTerm-1 {
 		t.Errorf("%v: %+v", ok, c)
 	}
-	if _, ok := capacity.Credit(w.all, "a", at+capacity.Validity-1); !ok {
+	if _, ok := capacity.Credit(w.all, "a", at+claim.MeasuredTerm-1); !ok {
 		t.Error("lapsed a second early")
 	}
-	if _, ok := capacity.Credit(w.all, "a", at+capacity.Validity); ok {
+	if _, ok := capacity.Credit(w.all, "a", at+claim.MeasuredTerm); ok {
 		t.Error("it does not lapse")
 	}
 	if _, ok := capacity.Credit(w.all, "a", at-1); ok {
 		t.Error("credited before it was measured")
+	}
+}
+
+// TestTakingTurns: two nodes on one machine that compute one after the other are never found separate, and are credited with
+// one and a half machines at most.
+func TestTakingTurns(t *testing.T) {
+	var all []capacity.Measure
+	add := measured(&all)
+	add(1, 1, "a", 1000, 1)
+	add(2, 1, "b", 1000, 1)
+	for round := byte(3); round < 9; round++ {
+		first, second := "a", "b"
+		if round%2 == 0 && round > 6 {
+			first, second = second, first
+		}
+		add(round, 2, first, 1000, 1)
+		add(round, 2, second, 500, 1)
+		if f := capacity.Compare(all); f.Outcome == capacity.Separate {
+			t.Errorf("round %d: %+v", round, f)
+		}
+	}
+	sum := int64(0)
+	for _, n := range []string{"a", "b"} {
+		if m, ok := capacity.Credit(all, n, begin/1000+60); ok {
+			sum += m.Result.Score
+		}
+	}
+	if sum > 1500 {
+		t.Errorf("credited with %d, the machine does 1000", sum)
+	}
+}
+
+// measured returns what adds measures, with a score and a memory.
+func measured(all *[]capacity.Measure) func(round byte, nodes int, node string, score, memory int64) {
+	return func(round byte, nodes int, node string, score, memory int64) {
+		*all = append(*all, capacity.Measure{Round: digest(round), Nodes: nodes, Node: node, Starts: begin + int64(round)*1000,
+			Result: capacity.Result{Outcome: capacity.Measured, Score: score, Memory: memory}})
+	}
+}
+
+// TestLikeWithLike: what a node does alone is held against what it does of the same size beside others. Small chains fit into
+// caches, and are faster on the most honest machine.
+func TestLikeWithLike(t *testing.T) {
+	for want, memory := range map[string]int64{capacity.Inconclusive: 4 << 20, capacity.Shared: 1 << 30} {
+		var all []capacity.Measure
+		add := measured(&all)
+		add(1, 1, "a", 1000, memory)
+		add(2, 1, "b", 1000, memory)
+		for round := byte(3); round < 5; round++ {
+			add(round, 2, "a", 600, 1<<30)
+			add(round, 2, "b", 600, 1<<30)
+		}
+		if f := capacity.Compare(all); f.Outcome != want {
+			t.Errorf("alone with %d bytes: %+v, want %s", memory, f, want)
+		}
+	}
+}
+
+// TestAloneBefore: what a node does alone after a round says nothing of the round.
+func TestAloneBefore(t *testing.T) {
+	var all []capacity.Measure
+	add := measured(&all)
+	for round, n := range []string{"a", "b"} {
+		add(byte(round+1), 1, n, 1000, 1)
+		add(5, 2, n, 900, 1)
+		add(byte(round+6), 1, n, 3000, 1) // it got a better machine
+	}
+	if f := capacity.Compare(all); f.Outcome != capacity.Separate {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestCreditLeavesOutShort: a chain that was opened and over too soon takes nothing from a node; one that was not opened does.
+func TestCreditLeavesOutShort(t *testing.T) {
+	for code, want := range map[string]bool{capacity.CodeShort: true, capacity.CodeNotOpened: false, capacity.CodeNoAnswer: false, capacity.CodeLate: false, capacity.CodeProduct: false} {
+		var all []capacity.Measure
+		measured(&all)(1, 1, "a", 1000, 1)
+		all = append(all, capacity.Measure{Round: digest(2), Nodes: 1, Node: "a", Starts: begin + 2000, Result: capacity.Result{Outcome: capacity.Inconclusive, Reason: code + ": words"}})
+		if _, ok := capacity.Credit(all, "a", begin/1000+60); ok != want {
+			t.Errorf("after %s: credited %v, want %v", code, ok, want)
+		}
+	}
+}
+
+// TestCreditLapsesBySeconds: a measure lapses in the very second in which its claim does, and another one counts from then on,
+// so that who weighs it anew then is not told of the one that lapsed.
+func TestCreditLapsesBySeconds(t *testing.T) {
+	var all []capacity.Measure
+	add := measured(&all)
+	add(1, 1, "a", 700, 1)
+	all[0].Starts += 999
+	add(100, 1, "a", 900, 1)
+	old, ok := capacity.Credit(all, "a", begin/1000+200)
+	if !ok || old.Result.Score != 700 {
+		t.Fatalf("%+v", old)
+	}
+	if m, ok := capacity.Credit(all, "a", old.Claim().Until); !ok || m.Result.Score != 700 {
+		t.Errorf("in its last second: %+v", m)
+	}
+	if m, ok := capacity.Credit(all, "a", old.Claim().Until+1); !ok || m.Result.Score != 900 {
+		t.Errorf("a second later: %+v", m)
 	}
 }

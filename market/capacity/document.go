@@ -57,6 +57,9 @@ type Result struct {
 	Memory    int64        `json:"memory,omitzero"`     // bytes that were filled; where measured
 }
 
+// short reports whether the chain was computed and opened, and was over too soon to be timed.
+func (r Result) short() bool { return strings.HasPrefix(r.Reason, CodeShort+": ") }
+
 // Outcomes. None of them refuses a node anything: a policy reads the claim that a measured one makes.
 const (
 	Measured     = "measured"     // the chain was computed, in this time

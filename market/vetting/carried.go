@@ -71,7 +71,9 @@ type CarriedBenchmark struct {
 }
 
 // Counts reports whether the benchmark may count at a time, or later.
-func (b CarriedBenchmark) Counts(at canon.Time) bool { return b.Starts > int64(at-MeasuredTerm)*1000 }
+func (b CarriedBenchmark) Counts(at canon.Time) bool {
+	return canon.Time(b.Starts/1000)+claim.MeasuredTerm > at
+}
 
 // Stays reports whether a certificate is carried over: it has not ended, or is the one that was drafted last for its host,
 // which says something of the party as long as there is no other.

@@ -110,10 +110,6 @@ const (
 	HardwareGPU      = "gpu"      // a confidential CPU, and confidential GPUs
 )
 
-// MeasuredTerm is how long a benchmark counts, in seconds (users' study, section 3: 30 days rolling). Package market/capacity
-// credits for the same time.
-const MeasuredTerm = canon.Time(30 * day)
-
 // HardwareLevels lists the levels.
 var HardwareLevels = []string{HardwareNone, HardwareMeasured, HardwareCPU, HardwareGPU}
 

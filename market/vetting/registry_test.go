@@ -40,10 +40,10 @@ func TestTierCriteria(t *testing.T) {
 		{"a contact that answers in 24 h", claim.TierIdentified, vetting.LacksContact, func(o *vetting.Observed) { o.ContactHours = 24 }},
 		{"a contact that answers in 4 h", claim.TierAttested, vetting.LacksContact, func(o *vetting.Observed) { o.ContactHours = 4 }},
 		{"a benchmark for evidence", claim.TierIdentified, vetting.LacksHardware, func(o *vetting.Observed) {
-			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-vetting.MeasuredTerm+1
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-claim.MeasuredTerm+1
 		}},
 		{"a benchmark that has lapsed", claim.TierAnonymous, vetting.LacksHardware, func(o *vetting.Observed) {
-			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-vetting.MeasuredTerm
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-claim.MeasuredTerm
 		}},
 		{"no hardware", claim.TierAnonymous, vetting.LacksHardware, func(o *vetting.Observed) { o.Hardware = vetting.Hardware{} }},
 		{"a confidential CPU alone", claim.TierAttestedFacility, "", func(o *vetting.Observed) { o.Hardware.Level = vetting.HardwareCPU }},
@@ -59,6 +59,19 @@ func TestTierCriteria(t *testing.T) {
 				t.Errorf("tier %q lacks %v, want %q and %s", s.Tier, s.Missing, c.tier, c.lacks)
 			}
 		})
+	}
+}
+
+// TestMeasuredUntil: what rests on a benchmark is weighed anew when the benchmark lapses, and not a day later.
+func TestMeasuredUntil(t *testing.T) {
+	l, _ := vouched(t)
+	for left, want := range map[canon.Time]canon.Time{hour: now + hour, 20 * day: now + day} {
+		s := l.stand(now, func(o *vetting.Observed) {
+			o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-claim.MeasuredTerm+left
+		})
+		if s.Until != want || s.Axes.Hardware != vetting.HardwareMeasured {
+			t.Errorf("with %d s left: %s until %s, want %s", left, s.Axes.Hardware, s.Until, want)
+		}
 	}
 }
 

@@ -107,7 +107,7 @@ func (r *Registry) Stand(p Place, asserted []Assertion, o Observed, q Parameters
 		Identity: w.level("party.identity", claim.Identities), Facility: w.level("party.facility", claim.Facilities),
 		Hardware: HardwareNone, Record: o.Record,
 	}
-	if end := o.MeasuredAt + MeasuredTerm; o.Measured > 0 && at < end {
+	if end := o.MeasuredAt + claim.MeasuredTerm; o.Measured > 0 && at < end {
 		s.Measured, s.MeasuredAt = o.Measured, o.MeasuredAt
 		s.Axes.Hardware = HardwareMeasured
 		s.Until = min(s.Until, end)
@@ -459,10 +459,7 @@ func (s Standing) partyClaims(tier string, why claim.Reason, provider string, un
 		number("party.record-completion", s.Axes.Record.Completion)
 	}
 	if s.Measured > 0 {
-		set.Add(claim.Claim{
-			ID: "party.measured", Subject: claim.SubjectParty, Status: claim.Affirmed, Value: strconv.FormatInt(s.Measured, 10),
-			From: s.MeasuredAt, Until: s.MeasuredAt + MeasuredTerm - 1,
-		})
+		set.Add(claim.Measured(s.Measured, s.MeasuredAt))
 	}
 	if s.Witnessed {
 		set.Affirm("party.witnessed", claim.SubjectParty, "")
