@@ -298,12 +298,12 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 	}
 	err = s.sit(ctx, func(v *sitting) error {
 		if d, err = loadMachine[vetting.DeviceState](ctx, v.sql, s.store.db.ForUpdate(), machineDevice, id); errors.Is(err, errNoMachine) {
-			return refuse(codeNotFound, "no such device, or host %.80q neither holds it nor shows it", r.Host)
+			return refuse(codeNotFound, "no such device")
 		} else if err != nil {
 			return err
 		}
-		// Who else shows the device is nothing that its holder could find out by asking.
-		provider, own := d.Holder.Provider, who.use == client.RoleAdmin || who.mayKnow(d.Holder.Provider) && (r.Act != vetting.DeviceRelease || r.Host == d.Holder.Host)
+		provider, own := d.Holder.Provider, who.mayKnow(d.Holder.Provider)
+		gives := who.use == client.RoleAdmin || r.Host == d.Holder.Host
 		for _, c := range d.Challengers {
 			if c.Host != r.Host || r.Act != vetting.DeviceRelease {
 				continue
@@ -311,14 +311,17 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 			if theirs, err := s.readerFor(who).ownsNode(ctx, c.Host); err != nil {
 				return err
 			} else if theirs { // who contests it gives that up
-				provider, own = c.Provider, true
+				provider, own, gives = c.Provider, true, true
 			}
 		}
 		if !own {
-			return refuse(codeNotFound, "no such device, or host %.80q neither holds it nor shows it", r.Host)
+			return refuse(codeNotFound, "no such device")
 		}
 		if who.use != client.RoleAdmin && r.Act != vetting.DeviceRelease {
 			return refuse(codeForbidden, "act %s is of who reviews and rules: an admin", r.Act)
+		}
+		if r.Act == vetting.DeviceRelease && !gives { // who else shows it is nothing that its holder could find out by asking
+			return refuse(codeNotNow, "device %s: host %.80q is not yours to give it up for", id, r.Host)
 		}
 		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: provider, Host: r.Host, By: by, Evidence: r.Evidence}
 		if err := sighting.Validate(); err != nil {

@@ -254,7 +254,7 @@ func TestHolderAsksInVain(t *testing.T) {
 		r, answer := l.send(http.MethodPost, "/v1/devices/"+device+"/acts", operator, "application/json", body)
 		return r.Status + strings.ReplaceAll(string(answer), host, "HOST")
 	}
-	if theirs, nobodys := ask(second.id), ask("node-0000000000000000"); theirs != nobodys || !strings.HasPrefix(theirs, "404") {
+	if theirs, nobodys := ask(second.id), ask("node-0000000000000000"); theirs != nobodys || !strings.HasPrefix(theirs, "409") {
 		t.Errorf("%s\n%s", theirs, nobodys)
 	}
 	if own := ask(n.id); !strings.HasPrefix(own, "201") {
