@@ -316,6 +316,9 @@ func (r *replay) learn(ctx context.Context, index int64, commitment canon.Digest
 		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 			r.links.enrolment(n, e, r.carried(e))
+			if r.carried(e) {
+				r.carries("enrolment")
+			}
 			err = cmp.Or(r.holders.learn(moment{index, e.Time}, n), r.checkCarried(e), r.learnShown(ctx, index, e, n))
 		}
 	case ledger.KindEngine:
