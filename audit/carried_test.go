@@ -34,9 +34,9 @@ func (s *provider) provide() {
 	s.act(vetting.Act{Certificate: "c-2", Act: vetting.ActEnd, By: "user:olga"}) // of no host, and ended: nobody misses it
 }
 
-func (s *provider) act(a vetting.Act) {
+func (s *provider) act(a vetting.Act, refs ...canon.Digest) {
 	a.Type = vetting.ActType
-	e := s.entryOf(s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(a)))
+	e := s.entryOf(s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(a), refs...))
 	step, err := s.history.Certify(s.lives[a.Certificate], ledger.Event{Entry: e, Body: s.blobs[e.Body]})
 	if err != nil {
 		return // the audit says so
@@ -135,7 +135,7 @@ func TestCertificatesOverLogs(t *testing.T) {
 				panic(err)
 			}
 			return [][]byte{data}
-		}}, alone: "follows 1 parts of what is carried over, and the last is missing"},
+		}}, alone: "1 parts of what is carried over, and the last is missing", chain: "carries over 1 parts, and the last is missing"},
 		{name: "carried over twice", change: changes{parts: func(parts [][]byte) [][]byte { return append(parts, parts[0]) }}, alone: "part 0 of what is carried over, where part 1 is due, or none"},
 		{name: "an event that does not follow", later: func(s *provider, _ vetting.Hardware) {
 			s.act(vetting.Act{Certificate: "c-1", Act: vetting.ActFail, By: "user:rita", Code: "finding"})
@@ -263,8 +263,9 @@ func TestCarriedTogether(t *testing.T) {
 		alone  string
 	}{
 		{name: "two parts", change: changes{again: reference}},
-		{name: "something between them", change: changes{between: reference}, alone: "follows 1 parts of what is carried over, and the last is missing"},
-		{name: "no last part", change: changes{again: reference, parts: func(parts [][]byte) [][]byte { return parts[:1] }}, alone: "follows 1 parts of what is carried over, and the last is missing"},
+		{name: "something between them", change: changes{between: reference}, alone: "1 parts of what is carried over, and the last is missing"},
+		{name: "no last part", change: changes{again: reference, parts: func(parts [][]byte) [][]byte { return parts[:1] }}, alone: "reference/v1: 1 parts of what is carried over, and the last is missing"},
+		{name: "no last part, at the end of the log", change: changes{parts: func(parts [][]byte) [][]byte { return parts[:1] }}, alone: "carried/v1: 1 parts of what is carried over, and the last is missing"},
 		{name: "the second first", change: changes{parts: func(parts [][]byte) [][]byte { return [][]byte{parts[1], parts[0]} }}, alone: "part 1 of what is carried over, where part 0 is due"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -37,6 +37,7 @@ type vetted struct {
 type resumed struct {
 	parts int64
 	whole bool                  // the last part was there
+	told  bool                  // that it was not
 	items []vetting.CarriedItem // kept where the log before is at hand
 }
 
@@ -201,14 +202,16 @@ func (r *replay) resumeBenchmark(ctx context.Context, now moment, b vetting.Carr
 	return nil
 }
 
-// checkResumed checks, where another entry follows what was carried over, that it was carried over to the end.
-func (r *replay) checkResumed(kind string) error {
-	if r.resumed.parts == 0 || r.resumed.whole || kind == ledger.KindCarried {
+// checkResumed checks, where what is carried over ends, by another entry or with the log, that it is all there.
+func (r *replay) checkResumed() error {
+	if !r.resumed.lacks() || r.resumed.told {
 		return nil
 	}
-	r.resumed.whole = true // one fault
-	return wrong("follows %d parts of what is carried over, and the last is missing", r.resumed.parts)
+	r.resumed.told = true // one fault
+	return wrong("%d parts of what is carried over, and the last is missing", r.resumed.parts)
 }
+
+func (r resumed) lacks() bool { return r.parts > 0 && !r.whole }
 
 // leaves returns what the next log, which begins at a time, has to carry over. An appraisal that the log has erased is not
 // among it; one that a later log has erased is: it stood at the end of this one. Erasures were found.
@@ -240,6 +243,9 @@ func (r *replay) leaves(at canon.Time) []vetting.CarriedItem {
 // holdVetting compares what a log carries over of providers with what the log before it leaves.
 func (c *chain) holdVetting(a, b *replay) error {
 	want, got := a.leaves(b.opens.Time), b.resumed.items
+	if b.resumed.lacks() {
+		c.fault(b, "carries over %d parts, and the last is missing", b.resumed.parts)
+	}
 	for len(want)+len(got) > 0 {
 		switch {
 		case len(got) > 0 && len(want) > 0 && got[0].Name() == want[0].Name():
