@@ -266,6 +266,14 @@ func TestCarriedTogether(t *testing.T) {
 		{name: "something between them", change: changes{between: reference}, alone: "1 parts of what is carried over, and the last is missing"},
 		{name: "no last part", change: changes{again: reference, parts: func(parts [][]byte) [][]byte { return parts[:1] }}, alone: "reference/v1: 1 parts of what is carried over, and the last is missing"},
 		{name: "no last part, at the end of the log", change: changes{parts: func(parts [][]byte) [][]byte { return parts[:1] }}, alone: "carried/v1: 1 parts of what is carried over, and the last is missing"},
+		{name: "on another ground", change: changes{parts: func(parts [][]byte) [][]byte { return nil }, again: func(s *service) {
+			c := vetting.Carried{Type: vetting.CarriedType, Log: origin, Last: true, Items: []vetting.CarriedItem{{Facts: &vetting.Facts{Type: vetting.FactsType, Provider: "p1"}}}}
+			s.append(ledger.KindCarried, ledger.StreamServer, s.put(c))
+		}}, alone: "or not on the ground of entry 0"},
+		{name: "of another log", change: changes{parts: func(parts [][]byte) [][]byte { return nil }, again: func(s *service) {
+			c := vetting.Carried{Type: vetting.CarriedType, Log: "log.example/other", Last: true, Items: []vetting.CarriedItem{{Facts: &vetting.Facts{Type: vetting.FactsType, Provider: "p1"}}}}
+			s.append(ledger.KindCarried, ledger.StreamServer, s.put(c), s.keysetBody)
+		}}, alone: `carried over from the log "log.example/other"`},
 		{name: "the second first", change: changes{parts: func(parts [][]byte) [][]byte { return [][]byte{parts[1], parts[0]} }}, alone: "part 1 of what is carried over, where part 0 is due"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -295,6 +303,14 @@ func TestCarriedTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCarriedFromNothing: a log that continues none has nothing to carry over.
+func TestCarriedFromNothing(t *testing.T) {
+	s := newService(t, "one")
+	c := vetting.Carried{Type: vetting.CarriedType, Log: "log.example/none", Last: true, Items: []vetting.CarriedItem{{Facts: &vetting.Facts{Type: vetting.FactsType, Provider: "p1"}}}}
+	s.append(ledger.KindCarried, ledger.StreamServer, s.put(c), s.keysetBody)
+	wantFault(t, replay(t, s.publish().export(), s.trust(), audit.Options{}), "entry 5", "carried over from a log before, and the log continues none")
 }
 
 // TestErasedAppraisal: the last appraisal of a node is carried over, unless it was erased before, be its bytes there still or not; one that is erased
