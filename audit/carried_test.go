@@ -176,6 +176,7 @@ func TestCertificatesOverLogs(t *testing.T) {
 			}
 			return items
 		}}, alone: "the last appraisal of node good: ", chain: "carries over the last appraisal of node good otherwise"},
+		{name: "a challenge ahead of it", change: changes{ahead: func(s *service) { s.ask("good") }}, alone: "carried over from the log before, after the first challenge or event", chain: "does not carry over rules/v1"},
 		{name: "a benchmark ahead of it", change: changes{ahead: func(s *service) { s.benchmark("good").challenged() }}, alone: "carried over from the log before, after the first challenge or event", chain: "does not carry over rules/v1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/market/vetting"
 )
 
@@ -101,5 +102,34 @@ func TestCarriedOrder(t *testing.T) {
 	}
 	if _, err := vetting.ParseCarried([]byte(`{"log":"log.example/one","part":0,"type":"` + vetting.CarriedType + `"}`)); err == nil {
 		t.Error("a part of nothing")
+	}
+}
+
+// TestLeave: of what has ended, the last certificate of a host is carried over, which says something of the party; no other one,
+// and no device that was released.
+func TestLeave(t *testing.T) {
+	b := vetting.NewBook(results{}, vetting.Known{})
+	add := func(v any) {
+		t.Helper()
+		body, err := canon.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = b.Add(1, canon.Digest{1}, event(ledger.KindCertificate, "provider:p1", now, body)) // that notices are missing is not the matter
+	}
+	for _, c := range []struct{ id, host string }{{"c-1", "a"}, {"c-2", "a"}, {"c-3", ""}} {
+		add(vetting.Act{Type: vetting.ActType, Certificate: c.id, Act: vetting.ActDraft, By: "user:olga", Place: vetting.Place{Provider: "p1", Host: c.host}, Tier: claim.TierAttested})
+		add(vetting.Act{Type: vetting.ActType, Certificate: c.id, Act: vetting.ActEnd, By: "user:olga"})
+	}
+	for _, d := range []string{"amd-chip-id:01", "amd-chip-id:02"} {
+		add(vetting.Sighting{Type: vetting.SightingType, Device: d, Event: vetting.DeviceSeen, Provider: "p1", Host: "a", Evidence: canon.Digest{1}})
+	}
+	add(vetting.Sighting{Type: vetting.SightingType, Device: "amd-chip-id:02", Event: vetting.DeviceRelease, Provider: "p1", Host: "a", By: "user:olga"})
+	var names []string
+	for _, i := range b.Leave() {
+		names = append(names, i.Name())
+	}
+	if got := strings.Join(names, ", "); got != "device amd-chip-id:01, certificate c-2" {
+		t.Errorf("leaves %s", got)
 	}
 }
