@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -275,6 +276,9 @@ func TestCarriedTogether(t *testing.T) {
 			c := vetting.Carried{Type: vetting.CarriedType, Log: "log.example/other", Last: true, Items: []vetting.CarriedItem{{Facts: &vetting.Facts{Type: vetting.FactsType, Provider: "p1"}}}}
 			s.append(ledger.KindCarried, ledger.StreamServer, s.put(c), s.keysetBody)
 		}}, alone: `carried over from the log "log.example/other"`},
+		{name: "one behind the last", change: changes{parts: func(parts [][]byte) [][]byte {
+			return [][]byte{bytes.Replace(parts[0], []byte(`"log":`), []byte(`"last":true,"log":`), 1), parts[1]}
+		}}, alone: "part 1 of what is carried over, where part 1 is due, or none"},
 		{name: "the second first", change: changes{parts: func(parts [][]byte) [][]byte { return [][]byte{parts[1], parts[0]} }}, alone: "part 1 of what is carried over, where part 0 is due"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

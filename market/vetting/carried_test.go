@@ -48,6 +48,17 @@ func TestCarriedStates(t *testing.T) {
 	}
 }
 
+// TestCarriedDevice: the same for a device's.
+func TestCarriedDevice(t *testing.T) {
+	for contested, want := range []bool{false, true} { // held, by as many challengers
+		d := vetting.CarriedDevice{Last: canon.Digest{1}, State: vetting.DeviceState{Device: cpu.ID, Status: vetting.Contested, Reason: vetting.ReasonContested, Updated: now, Deadline: now + 1,
+			Holder: vetting.Holder{Provider: "p1", Host: "a"}, Challengers: []vetting.Holder{{Provider: "p2", Host: "b"}}[:contested]}}
+		if err := (vetting.CarriedItem{Device: &d}).Validate(); (err == nil) != want {
+			t.Errorf("contested by %d: %v", contested, err)
+		}
+	}
+}
+
 // TestCarriedOrder: items come in their order, each once, and no host has two certificates.
 func TestCarriedOrder(t *testing.T) {
 	facts := func(provider string) vetting.CarriedItem {
