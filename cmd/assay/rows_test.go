@@ -40,13 +40,14 @@ func rowsCommands() map[string]func(*testscript.TestScript, bool, []string) {
 			ts.Check(ts.Exec("sh", "-c", "assay login $URL < token"))
 		},
 		// certify NAME CHIP: a host of p1 at fra1 is certified as attested, on ten things that p1 says of itself and two issuers say
-		// after it. $CERT is the certificate.
+		// after it. $NAME is its node, $CERT the certificate.
 		"certify": func(ts *testscript.TestScript, _ bool, args []string) {
 			m := ts.Value("market").(*market)
 			run := func(line string) { ts.Check(ts.Exec("assay", strings.Fields(line)...)) }
 			_, err := m.prove(args[0], args[1], 24)
 			ts.Check(err)
 			host := m.hosts[args[0]].node
+			ts.Setenv(strings.ToUpper(args[0]), host)
 			run("issuers register lei.example --key lei.example.pub --attributes party.domain,party.identity,party.jurisdiction,party.legal-entity --until 2028-01-01T00:00:00Z")
 			run("issuers register tuv.example --key tuv.example.pub --attributes party.facility,party.facility-audit,party.jurisdiction --until 2028-01-01T00:00:00Z")
 			audit, assertions := strings.Repeat("3a7b", 16), "assertions:\n"
@@ -122,7 +123,7 @@ func TestRows(t *testing.T) {
 					return err
 				}
 			}
-			return errors.Join(writeMinted(env.WorkDir), writeTwins(env.WorkDir), writeFleet(filepath.Join(env.WorkDir, "fleet.csv")), openMarket(env))
+			return errors.Join(writeMinted(env.WorkDir), writeTwins(env.WorkDir), writeFleet(filepath.Join(env.WorkDir, "fleet.csv")), openMarket(env, 40))
 		},
 	})
 }
