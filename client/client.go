@@ -146,6 +146,13 @@ func (p *Problem) Temporary() bool {
 
 // do sends one request and returns the body of an answer with the wanted status. Any other status becomes a *[Problem].
 func (c *Client) do(ctx context.Context, method, path, contentType string, body []byte, want int, limit int64) ([]byte, error) {
+	// Such a segment is an id that somebody left out. On the way it would be taken out of the path, which then is another.
+	bare, _, _ := strings.Cut(path, "?")
+	for _, segment := range strings.Split(bare, "/")[1:] {
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, fmt.Errorf("%s %s: %q is no id", method, path, segment)
+		}
+	}
 	req, err := http.NewRequestWithContext(ctx, method, c.origin+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
