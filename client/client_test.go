@@ -165,6 +165,23 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestNoID: what no id is asks for nothing else. A node named "." would be the list of all nodes.
+func TestNoID(t *testing.T) {
+	asked := 0
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusNoContent)
+	})
+	for _, id := range []string{"", ".", ".."} {
+		if err := c.Revoke(t.Context(), id); err == nil || !strings.Contains(err.Error(), "is no id") || asked != 0 {
+			t.Errorf("%q: %v, asked %d times", id, err, asked)
+		}
+	}
+	if err := c.Revoke(t.Context(), "..."); err != nil || asked != 1 {
+		t.Errorf("another: %v, asked %d times", err, asked)
+	}
+}
+
 func TestMirror(t *testing.T) {
 	blob := []byte("a blob")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
