@@ -113,6 +113,9 @@ func TestContestEnds(t *testing.T) {
 		must(t, l.client(l.admin).Revoke(t.Context(), second.id))
 		l.advance()
 		want(t, l.certificate(c.ID), vetting.Certified, claim.TierAnonymous)
+		if a := l.alarms("a device is contested"); len(a) != 2 { // once by each
+			t.Errorf("%q", a)
+		}
 		l.audited()
 	})
 }
@@ -281,4 +284,30 @@ func TestOneBrokenBenchmark(t *testing.T) {
 	if open != 1 {
 		t.Errorf("%d of 3 are open still, want the broken one", open)
 	}
+}
+
+// TestUptimeOfManyPieces: a host that proves itself more often than it must answers until its last piece of evidence is too
+// old, whatever day the pieces fall on.
+func TestUptimeOfManyPieces(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url)
+		n := l.join("one")
+		n.prove() // at noon
+		c := l.vet("p1", n)
+		for _, wait := range []time.Duration{12*time.Hour + 30*time.Minute, 22*time.Hour + 30*time.Minute} { // half past midnight, eleven at night
+			l.clock.advance(wait)
+			n.prove()
+		}
+		for _, tc := range []struct {
+			wait time.Duration
+			want int64
+		}{{20 * time.Hour, 1000}, {45 * time.Hour, 590}} { // 59 of 100 hours
+			l.clock.advance(tc.wait)
+			c = l.act(c.ID, client.CertificateAct{Act: vetting.ActAssess})
+			if got := c.Standing.Axes.Record.Uptime; got != tc.want {
+				t.Errorf("uptime %d permille, want %d", got, tc.want)
+			}
+		}
+		l.audited()
+	})
 }
