@@ -259,7 +259,6 @@ func (s *Server) sit(ctx context.Context, f func(*sitting) error) error {
 	defer s.roomMu.Unlock()
 	var after []func()
 	err := s.store.Tx(ctx, func(tx *Tx) error {
-		after = nil
 		if s.room.dirty || s.room.registry == nil {
 			s.room = room{registry: vetting.NewRegistry(liveKeys{s}), history: &vetting.History{}, own: map[canon.Digest]bool{}}
 		}
