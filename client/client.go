@@ -173,8 +173,12 @@ const (
 
 func (p *Problem) Error() string {
 	s := fmt.Sprintf("server answered %d", p.Status)
-	for _, word := range []string{p.Code, p.Title, p.Detail} {
-		if word != "" && !(word == p.Code && strings.ReplaceAll(p.Code, "-", " ") == p.Title) { // not-found: not found
+	title := p.Title
+	if title == strings.ReplaceAll(p.Code, "-", " ") {
+		title = "" // not-found: not found
+	}
+	for _, word := range []string{p.Code, title, p.Detail} {
+		if word != "" {
 			s += ": " + word
 		}
 	}
