@@ -159,7 +159,11 @@ var lacking = map[string]string{
 
 // nextTier names the tier above what counts, whatever the certificate carries of it.
 func nextTier(tier string) string {
-	return "the next tier, " + claim.Tiers[slices.Index(claim.Tiers, tier)+1] + ","
+	i := slices.Index(claim.Tiers, tier) + 1
+	if i == len(claim.Tiers) {
+		return "it" // by the word of a server, which has reasons to say what does not go together
+	}
+	return "the next tier, " + claim.Tiers[i] + ","
 }
 
 // lasting says how long a fault may last, or what it comes to after that.
