@@ -57,7 +57,7 @@ func (l *linter) dataClass() {
 	left, at := claim.Tiers, "/data-class"
 	for i, r := range l.document.Require {
 		os := operands("", r)
-		if r.Claim != "party.tier" || r.Of != Party || len(os) == 0 {
+		if !matches(r.Claim, "party.tier") || r.Of != Party || len(os) == 0 {
 			continue
 		}
 		at = fmt.Sprintf("/require/%d", i)

@@ -77,8 +77,8 @@ func Draft(a Answers) ([]byte, error) {
 	switch {
 	case a.MaxAge <= 0:
 		return nil, errors.New("evidence age: want a length of time, such as 24h")
-	case a.GPUs < 0 || a.GPUs > MaxCount:
-		return nil, fmt.Errorf("%d GPUs: want 0 to %d", a.GPUs, MaxCount)
+	case a.GPUs < 0 || a.GPUs > MaxGPUs:
+		return nil, fmt.Errorf("%d GPUs: want 0 to %d", a.GPUs, MaxGPUs)
 	}
 	var d draft
 	d.line("# What a machine must prove before data of class %s goes there.", a.DataClass)

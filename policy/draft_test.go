@@ -85,7 +85,7 @@ func testDraft(t *testing.T, a policy.Answers) {
 func TestExampleOfAnyPolicy(t *testing.T) {
 	for _, rules := range []string{
 		"require: [{claim: sevsnp.tcb, of: cpu, min: bl=1 snp=2}, {claim: sevsnp.vmpl, of: cpu, min: 1}, {claim: sevsnp.platform-info, of: cpu, min: ecc alias-check}]",
-		"require: [{claim: sevsnp.tcb, of: cpu, min: snp=0, count: 2}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1, 2]}, {claim: sevsnp.host-data, of: cpu, is: \"00\"}]",
+		"require: [{claim: sevsnp.tcb, of: cpu, min: snp=0, count: 2}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1, 2]}, {claim: sevsnp.host-data, of: cpu, is: \"" + hostData + "\"}]",
 		"references: [" + digestText + "]\nrequire: [{claim: guest.measured, of: node}, {claim: \"*.freshness\", of: device, max-age: 30s}]",
 		"require: [{claim: \"*.debug-off\", of: cpu}, {claim: tpm.quote, of: tpm}, {claim: set.count, of: set}]\nrefuse: [\"*.revocation\", set.*]",
 		"require: [{claim: tdx.collateral, of: cpu, min: 18}, {claim: party.record-uptime, of: party, min: 990}]",

@@ -156,8 +156,8 @@ func (a *app) answers(f initFlags, given func(flag string) bool) (policy.Answers
 		func() error {
 			return ask("gpus", "How many GPUs in confidential mode, at least? 0 for none", "0", strconv.Itoa(f.gpus), func(s string) error {
 				n, err := strconv.Atoi(s)
-				if err != nil || n < 0 || n > policy.MaxCount {
-					return fmt.Errorf("%.20q: want a number from 0 to %d", s, policy.MaxCount)
+				if err != nil || n < 0 || n > policy.MaxGPUs {
+					return fmt.Errorf("%.20q: want a number from 0 to %d", s, policy.MaxGPUs)
 				}
 				x.GPUs = n
 				return nil
