@@ -62,7 +62,7 @@ var (
 // written refuses what only a built-in may say.
 func (l *linter) written() {
 	if slices.Contains(builtins, l.document.Name) {
-		l.fault("/name", "name %q is a built-in policy's, choose another", l.document.Name)
+		l.fault("/name", "%v", CheckName(l.document.Name))
 	}
 	for i, r := range l.document.Require {
 		if r.IfPresent {
@@ -77,8 +77,8 @@ func (l *linter) policy() (*Policy, error) {
 	if d.Type != Type {
 		l.fault("/type", "type %.80q is not known to this build, want %q", d.Type, Type)
 	}
-	if len(d.Name) > MaxName || !nameForm.MatchString(d.Name) {
-		l.fault("/name", "name %.80q: want up to %d lower-case letters, digits and single hyphens", d.Name, MaxName)
+	if err := CheckName(d.Name); err != nil && !slices.Contains(builtins, d.Name) {
+		l.fault("/name", "%v", err)
 	}
 	if len(d.About) > MaxText {
 		l.fault("/about", "about: %d bytes, at most %d", len(d.About), MaxText)
