@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
@@ -38,8 +39,18 @@ type values struct {
 
 // operand is one value of is or in, and where it stands.
 type operand struct {
-	pointer string
-	value   Value
+	rule  string // pointer of the rule
+	key   string // is, in or min
+	index int    // in the list of in
+	value Value
+}
+
+// pointer is where the value stands. A list may be long, so that it is made where it is asked for.
+func (o operand) pointer() string {
+	if o.key == "in" {
+		return fmt.Sprintf("%s/in/%d", o.rule, o.index)
+	}
+	return o.rule + "/" + o.key
 }
 
 func (l *linter) fault(pointer, format string, args ...any) {
@@ -295,10 +306,12 @@ func (l *linter) operator(at string, r Rule, c *rule) {
 		keys = append(keys, "in")
 		c.op, c.values, c.required = opIn, r.In, "is "+list(r.In, "or")
 		if l.size(at+"/in", len(r.In), MaxValues) {
+			seen := map[Value]bool{} // a list may be long
 			for i, v := range r.In {
-				if slices.Contains(r.In[:i], v) {
+				if seen[v] {
 					l.fault(fmt.Sprintf("%s/in/%d", at, i), "value %.80q is named twice", v)
 				}
+				seen[v] = true
 			}
 		}
 	}
@@ -323,9 +336,9 @@ func (l *linter) operator(at string, r Rule, c *rule) {
 
 // tierNumber refuses a bare number for a tier, which means opposite things to different people.
 func (l *linter) tierNumber(at string, r Rule) (found bool) {
-	for _, o := range append(operands(at, r), operand{at + "/min", r.Min}) {
+	for _, o := range append(operands(at, r), operand{rule: at, key: "min", value: r.Min}) {
 		if strings.HasSuffix(r.Claim, "tier") && isNumber(string(o.value)) {
-			l.faultOf(LintTierNumber, o.pointer, "tier %s: a bare number means opposite things to different people; use names: %s", o.value, strings.Join(claim.Tiers, ", "))
+			l.faultOf(LintTierNumber, o.pointer(), "tier %s: a bare number means opposite things to different people; use names: %s", o.value, strings.Join(claim.Tiers, ", "))
 			found = true
 		}
 	}
@@ -335,10 +348,10 @@ func (l *linter) tierNumber(at string, r Rule) (found bool) {
 // operands returns the values of is and in.
 func operands(at string, r Rule) (os []operand) {
 	if r.Is != "" {
-		os = append(os, operand{at + "/is", r.Is})
+		os = append(os, operand{rule: at, key: "is", value: r.Is})
 	}
 	for i, v := range r.In {
-		os = append(os, operand{fmt.Sprintf("%s/in/%d", at, i), v})
+		os = append(os, operand{at, "in", i, v})
 	}
 	return os
 }
@@ -402,26 +415,26 @@ func (l *linter) fit(at string, r Rule, o op, def claim.Definition) check {
 func (l *linter) operand(o operand, def claim.Definition) {
 	switch v := string(o.value); {
 	case def.Kind == claim.Number && !isNumber(v):
-		l.fault(o.pointer, "%s is a number, got %.80q", def.ID, v)
-	case def.Kind != claim.Number && l.at.IsNumber(o.pointer):
-		l.fault(o.pointer, "%s is %s, got the number %.80s: quote it", def.ID, def.Kind, v)
+		l.fault(o.pointer(), "%s is a number, got %.80q", def.ID, v)
+	case def.Kind != claim.Number && l.at.IsNumber(o.pointer()):
+		l.fault(o.pointer(), "%s is %s, got the number %.80s: quote it", def.ID, def.Kind, v)
 	case def.Kind == claim.Hex && !hexForm.MatchString(v):
-		l.fault(o.pointer, "%s is bytes in lower-case hex, got %.80q", def.ID, v)
+		l.fault(o.pointer(), "%s is bytes in lower-case hex, got %.80q", def.ID, v)
 	case def.ID == "party.jurisdiction" && !slices.Contains(countries, v):
-		l.faultOf(LintUnknown, o.pointer, "%s is a country of ISO 3166-1 (alpha-2), got %.80q%s", def.ID, v, countryInstead(v))
+		l.faultOf(LintUnknown, o.pointer(), "%s is a country of ISO 3166-1 (alpha-2), got %.80q%s", def.ID, v, countryInstead(v))
 	case l.logged:
 	case def.Kind == claim.Number:
 		n, _ := strconv.ParseInt(v, 10, 64)
 		if least, greatest := claim.Numbers(def.ID); n < least || n > greatest {
-			l.faultOf(LintUnsatisfiable, o.pointer, "%s is never %s: it is from %d to %d", def.ID, v, least, greatest)
+			l.faultOf(LintUnsatisfiable, o.pointer(), "%s is never %s: it is from %d to %d", def.ID, v, least, greatest)
 		}
 	case def.Kind == claim.Hex:
 		if size := claim.Size(def.ID); size != 0 && len(v) != 2*size {
-			l.faultOf(LintUnsatisfiable, o.pointer, "%s has %d bytes, got %d", def.ID, size, len(v)/2)
+			l.faultOf(LintUnsatisfiable, o.pointer(), "%s has %d bytes, got %d", def.ID, size, len(v)/2)
 		}
 	default:
 		if words := claim.Values(def.ID); words != nil && !slices.Contains(words, v) {
-			l.faultOf(LintUnsatisfiable, o.pointer, "%s is never %.80q%s: want one of %s", def.ID, v, nearestOf(v, words), strings.Join(words, ", "))
+			l.faultOf(LintUnsatisfiable, o.pointer(), "%s is never %.80q%s: want one of %s", def.ID, v, nearestOf(v, words), strings.Join(words, ", "))
 		}
 	}
 }
@@ -431,15 +444,15 @@ func (l *linter) restrict(at string, t target, r Rule, c check) {
 	now, restricted := l.allowed[t]
 	had := now.rule
 	now.left = slices.Clone(now.left)
-	for _, o := range operands(at, r) {
-		if !now.listed {
-			now.left = append(now.left, o.value)
-		}
-	}
 	if os := operands(at, r); len(os) > 0 {
-		now.left = slices.DeleteFunc(now.left, func(v Value) bool {
-			return !slices.ContainsFunc(os, func(o operand) bool { return o.value == v })
-		})
+		said := map[Value]bool{}
+		for _, o := range os {
+			said[o.value] = true
+			if !now.listed {
+				now.left = append(now.left, o.value)
+			}
+		}
+		now.left = slices.DeleteFunc(now.left, func(v Value) bool { return !said[v] })
 		now.listed = true
 	} else if c.def.Kind != claim.Number || r.Min == "" {
 		return
@@ -502,12 +515,16 @@ func (l *linter) refuse(i int, pattern string) refusal {
 }
 
 // known returns every claim id, and every pattern that fits one.
-func known() (ids []string) {
+var known = sync.OnceValue(func() (ids []string) {
 	for _, def := range claim.Catalogue() {
-		ids = append(ids, def.ID, "*."+suffix(def.ID), claim.Room(def.ID)+".*")
+		for _, id := range []string{def.ID, "*." + suffix(def.ID), claim.Room(def.ID) + ".*"} {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
 	}
 	return ids
-}
+})
 
 // nearest ends a sentence about an unknown id.
 func nearest(id string) string { return nearestOf(id, known()) }

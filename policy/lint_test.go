@@ -181,3 +181,64 @@ func agrees(t *testing.T, text string, meets func(*policy.Policy) bool, met, unm
 		t.Errorf("some machine meets it: %v; lint says %q:\n%s", can, said, text)
 	}
 }
+
+// BenchmarkLint lints policies with every list at its limit: as many rules as one may have, and with them as many values as one
+// document may hold.
+func BenchmarkLint(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		long int // rules whose list of values is at its limit
+	}{{"rules", 1}, {"values", 56}} {
+		b.Run(c.name, func(b *testing.B) {
+			text := largest(c.long)
+			for _, a := range policy.Lint("p.yaml", text) {
+				if a.Level == policy.LevelError {
+					b.Fatalf("%d: %s", a.Line, a.Message)
+				}
+			}
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				policy.Lint("p.yaml", text)
+			}
+		})
+	}
+}
+
+// BenchmarkLintOfFaults lints as many rules of claims that do not exist, for each of which the nearest is looked for.
+func BenchmarkLintOfFaults(b *testing.B) {
+	text := []byte("type: assay/policy/v1\nname: test\nrequire:\n" + strings.Repeat("  - {claim: sevsnp.debugoff-of-the-host, of: cpu}\n", policy.MaxRules))
+	for b.Loop() {
+		policy.Lint("p.yaml", text)
+	}
+}
+
+func largest(long int) []byte {
+	var t strings.Builder
+	t.WriteString("type: assay/policy/v1\nname: test\nissuers:\n")
+	for i := range policy.MaxIssuers {
+		fmt.Fprintf(&t, "  - issuer-%d.example\n", i)
+	}
+	t.WriteString("references:\n")
+	for i := range policy.MaxReferences {
+		fmt.Fprintf(&t, "  - %s\n", canon.Sum([]byte{byte(i)}))
+	}
+	t.WriteString("require:\n  - {claim: guest.measured, of: node}\n  - {claim: party.legal-entity, of: party}\n")
+	values := make([]string, policy.MaxValues)
+	for i := range policy.MaxRules - 2 {
+		for j := range values {
+			values[j] = fmt.Sprint(j)
+		}
+		if i >= long {
+			values = values[:1]
+		}
+		fmt.Fprintf(&t, "  - {claim: tdx.collateral, of: cpu, in: [%s]}\n", strings.Join(values, ","))
+	}
+	t.WriteString("refuse:\n")
+	n := 0
+	for _, def := range claim.Catalogue() {
+		if n++; n <= policy.MaxRefuse {
+			fmt.Fprintf(&t, "  - %s\n", def.ID)
+		}
+	}
+	return []byte(t.String())
+}
