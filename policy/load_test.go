@@ -332,6 +332,7 @@ func TestWhatAMachineCanMeetLoads(t *testing.T) {
 		"require: [{claim: sevsnp.vmpl, of: cpu, is: 3}, {claim: party.record-uptime, of: party, min: 1000}]",
 		"require: [{claim: tdx.attributes, of: cpu, min: sept-ve-disable}, {claim: tdx.xfam, of: cpu, min: some-new-feature}]",
 		"require: [{claim: sevsnp.freshness, of: cpu, max-age: 1h}, {claim: party.tier, of: party, max-age: 1h}, {claim: binding.challenge, of: node, max-age: 1h}]",
+		"require: [{claim: sevsnp.freshness, of: cpu, is: aa}, {claim: nvidia.fwid, of: gpu, in: [aa, bbcc]}]", // of no one size
 		"require: [{claim: nvidia.fwid, of: device}, {claim: nvidia.chain, of: switch}, {claim: statement.structure, of: statement, count: 1}]",
 		"require: [{claim: nvidia.chain, of: gpu, count: 20}, {claim: nvidia.chain, of: switch, count: 12}]",
 		"require: [{claim: sevsnp.tcb, of: cpu}, {claim: tdx.seam, of: cpu}, {claim: \"*.chain\", of: cpu, count: 2}]", // no seal counts
