@@ -132,7 +132,7 @@ func TestL04DebugAndVMPL(t *testing.T) {
 	expect(t, policy.Decide(with(t, "sevsnp.debug-off", contradict), p, now), policy.Reject, "sevsnp.debug-off")
 	expect(t, policy.Decide(with(t, "sevsnp.vmpl", value("1")), p, now), policy.Reject, "sevsnp.vmpl")
 	expect(t, policy.Decide(goodSet(), p, now), policy.Accept)
-	allows := load(t, "require: [{claim: sevsnp.measurement, of: cpu, is: cc}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1]}]")
+	allows := load(t, "require: [{claim: sevsnp.measurement, of: cpu, is: "+measurement+"}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1]}]")
 	expect(t, policy.Decide(with(t, "sevsnp.vmpl", value("1")), allows, now), policy.Accept)
 	expect(t, policy.Decide(with(t, "sevsnp.debug-off", contradict), allows, now), policy.Accept)
 }
@@ -149,7 +149,7 @@ func TestL05EmptyList(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	p := load(t, `require: [{claim: sevsnp.host-data, of: cpu, in: ["00"]}]`)
+	p := load(t, `require: [{claim: sevsnp.host-data, of: cpu, in: ["`+hostData+`"]}]`)
 	expect(t, policy.Decide(goodSet(), p, now), policy.Accept)
 	expect(t, policy.Decide(with(t, "sevsnp.host-data", value("01")), p, now), policy.Reject, "sevsnp.host-data")
 }
