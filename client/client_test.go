@@ -275,3 +275,19 @@ func TestToken(t *testing.T) {
 		}
 	}
 }
+
+// A refusal whose code says what its title says is said once.
+func TestProblemSaidOnce(t *testing.T) {
+	for _, c := range []struct {
+		p    client.Problem
+		want string
+	}{
+		{client.Problem{Status: 404, Code: "not-found", Title: "not found", Detail: "no such provider"}, "server answered 404: not-found: no such provider"},
+		{client.Problem{Status: 409, Code: "conflict", Title: "it cannot be done now", Detail: "x"}, "server answered 409: conflict: it cannot be done now: x"},
+		{client.Problem{Status: 502, Title: "Bad Gateway"}, "server answered 502: Bad Gateway"},
+	} {
+		if got := c.p.Error(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
