@@ -351,3 +351,21 @@ func TestWhichBadge(t *testing.T) {
 	l.clock.advance(400 * day)
 	shows("when all terms are over and nobody has looked")
 }
+
+// TestGivenUpAndShownByAnother: a device that was given up is held in the name of whoever certifies its host then.
+func TestGivenUpAndShownByAnother(t *testing.T) {
+	l := newLab(t, "")
+	n := l.join("one")
+	n.prove()
+	c := l.vet("p1", n)
+	n.prove()
+	device := l.devices("p1")[0].Device
+	must(t, l.client(l.admin).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: n.id}, &vetting.DeviceState{}))
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActEnd, As: "user:olga"})
+	l.vet("p2", n)
+	n.prove()
+	if held := l.devices("p2"); len(held) != 1 || held[0].Holder.Provider != "p2" || len(l.devices("p1")) != 0 {
+		t.Errorf("%+v", held)
+	}
+	l.audited()
+}
