@@ -133,8 +133,9 @@ func TestStrangersLearnNothing(t *testing.T) {
 		must(t, l.client(l.admin).SetProvider(t.Context(), "dc-a", client.ProviderFacts{Stake: true}))
 		var cert vetting.Certificate
 		must(t, l.client(ours.Token).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "dc-a", Host: n.id, Tier: claim.TierAnonymous}, &cert))
-		l.act(cert.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-		want(t, l.act(cert.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}), vetting.Certified, claim.TierAnonymous)
+		rita := l.token(client.Grant{Role: client.RoleAdmin})
+		l.act(cert.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: rita.Record.Principal})
+		want(t, l.pass(rita, cert.ID), vetting.Certified, claim.TierAnonymous)
 		n.prove() // the certificate's device is known to be this host's
 		device := cert.Place.Devices[0].ID
 		there := map[string]string{"{node}": n.id, "{stream}": ledger.NodeStream(n.id), "{digest}": evidence.String(), "{evidence}": evidence.String(), "{token}": ours.Record.ID, "providers/{id}": "providers/dc-a",
@@ -270,9 +271,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			refused(t, l.client(theirs.Token).RequestCertificate(t.Context(), request, &c), 404, "not-found")
 			request.Host = second.id
 			refused(t, l.client(ours.Token).RequestCertificate(t.Context(), request, &c), 404, "not-found") // for another provider
-			request.Provider, request.As = "dc-a", "user:olga"
-			refused(t, l.client(ours.Token).RequestCertificate(t.Context(), request, &c), 403, "forbidden")
-			request.As = ""
+			request.Provider = "dc-a"
 			must(t, l.client(ours.Token).RequestCertificate(t.Context(), request, &c))
 			if c.Submitter != "token:"+ours.Record.ID {
 				t.Errorf("asked for by %s", c.Submitter)

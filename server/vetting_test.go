@@ -92,6 +92,22 @@ func (l *lab) act(id string, a client.CertificateAct) vetting.Certificate {
 	return c
 }
 
+// asked lets somebody of the house ask for a certificate, and assigns it to somebody else, who is returned.
+func (l *lab) asked(r client.CertificateRequest, c *vetting.Certificate) (reviewer client.NewToken) {
+	l.t.Helper()
+	olga, rita := l.token(client.Grant{Role: client.RoleAdmin}), l.token(client.Grant{Role: client.RoleAdmin})
+	must(l.t, l.client(olga.Token).RequestCertificate(l.t.Context(), r, c))
+	*c = l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: rita.Record.Principal})
+	return rita
+}
+
+// pass passes a certificate by its reviewer's token.
+func (l *lab) pass(reviewer client.NewToken, id string) (c vetting.Certificate) {
+	l.t.Helper()
+	must(l.t, l.client(reviewer.Token).ActOnCertificate(l.t.Context(), id, client.CertificateAct{Act: vetting.ActPass}, &c))
+	return c
+}
+
 func (l *lab) certificate(id string) vetting.Certificate {
 	l.t.Helper()
 	var c vetting.Certificate
@@ -124,9 +140,8 @@ func (l *lab) certify(provider string, n *node) vetting.Certificate {
 	l.t.Helper()
 	var c vetting.Certificate
 	must(l.t, l.client(l.admin).SetProvider(l.t.Context(), provider, client.ProviderFacts{Stake: true, ContactHours: 4}))
-	must(l.t, l.client(l.admin).RequestCertificate(l.t.Context(), client.CertificateRequest{Provider: provider, Host: n.id, Tier: claim.TierAttested, As: "user:olga"}, &c))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-	return l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+	rita := l.asked(client.CertificateRequest{Provider: provider, Host: n.id, Tier: claim.TierAttested}, &c)
+	return l.pass(rita, c.ID)
 }
 
 func want(t *testing.T, c vetting.Certificate, status, tier string) {
@@ -209,9 +224,8 @@ func TestMeasuredInVerdicts(t *testing.T) {
 		l.vouch("p1", 300*day)
 		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 		var c vetting.Certificate
-		must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
-		l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-		c = l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+		rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified}, &c)
+		c = l.pass(rita, c.ID)
 		want(t, c, vetting.Certified, claim.TierIdentified)
 		told("measured", client.Accept, policy.ScopeFull, "")
 		if shown := l.measured(n).Claims; len(shown) != 1 || fmt.Sprint(shown[0].Claim) != fmt.Sprint(*c.Party().Claims.Find("party.measured", claim.SubjectParty)) {
@@ -310,9 +324,8 @@ func TestSecondAgentWithOneEK(t *testing.T) {
 	}
 	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 	var c vetting.Certificate
-	must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: holder.id, Tier: claim.TierAnonymous, As: "user:olga"}, &c))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-	want(t, l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}), vetting.Certified, claim.TierAnonymous)
+	rita := l.asked(client.CertificateRequest{Provider: "p1", Host: holder.id, Tier: claim.TierAnonymous}, &c)
+	want(t, l.pass(rita, c.ID), vetting.Certified, claim.TierAnonymous)
 	holder.prove() // the device is known to be this host's
 
 	second := l.joinTPM(dev)
@@ -396,14 +409,13 @@ func TestMeasuredHost(t *testing.T) {
 		l.vouch("p1", 300*day)
 		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 		var c vetting.Certificate
-		must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
-		l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-		err := l.client(l.admin).ActOnCertificate(t.Context(), c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}, &c)
+		rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified}, &c)
+		err := l.client(rita.Token).ActOnCertificate(t.Context(), c.ID, client.CertificateAct{Act: vetting.ActPass}, &c)
 		if err == nil || !strings.Contains(err.Error(), "hardware") {
 			t.Errorf("passed without a benchmark: %v", err)
 		}
 		measure()
-		c = l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+		c = l.pass(rita, c.ID)
 		want(t, c, vetting.Certified, claim.TierIdentified)
 		said := c.Party()
 		if m := said.Claims.Find("party.measured", claim.SubjectParty); m == nil || m.Status != claim.Affirmed || m.Value != fmt.Sprint(c.Standing.Measured) || c.Standing.Axes.Hardware != vetting.HardwareMeasured {

@@ -271,6 +271,5 @@ func (a *app) providersSettleCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&act.Host, "host", "", "`HOST` whose it is")
 	cmd.Flags().StringVar(&file, "evidence", "", "`FILE` that shows it")
-	asFlag(cmd, &act.As)
 	return cmd
 }

@@ -194,6 +194,8 @@ func (c Certificate) validate() error {
 		return fmt.Errorf("certificate %s: tiers %.80q, %.80q, %.80q", c.ID, c.Asked, c.Granted, c.Tier)
 	case c.Status == Suspended && c.Was != Certified && c.Was != Renewing:
 		return fmt.Errorf("certificate %s: suspended, and was %.80q", c.ID, c.Was)
+	case c.Proposed != (Proposal{}) && (!c.Live() || c.Proposed.By == "" || c.Proposed.Until <= c.Proposed.At):
+		return fmt.Errorf("certificate %s: a freeze proposed by %.80q at %s, until %s", c.ID, c.Proposed.By, c.Proposed.At, c.Proposed.Until)
 	case len(c.Assertions) > MaxAssertions || len(c.Windows) > MaxWindows || len(c.Standing.Findings) > MaxFindings:
 		return fmt.Errorf("certificate %s: more of something than fits", c.ID)
 	}

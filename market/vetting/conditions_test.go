@@ -36,18 +36,16 @@ func TestWhatDocumentsCannotSay(t *testing.T) {
 			if a.Act != vetting.ActDue {
 				a.By = "user:olga"
 			}
-			a.Officers = slices.Clone(a.Officers)
 			return a
 		}
 	}
 	type act = vetting.Act
 	spoilt(t, "due", acts(act{Act: vetting.ActDue}), func(a *act) { a.Type = "assay/act/v1" }, func(a *act) { a.Act = "undo" }, func(a *act) { a.Certificate = long }, func(a *act) { a.Certificate = "-" }, func(a *act) { a.Upheld = true })
-	spoilt(t, "renew", acts(act{Act: vetting.ActRenew}), func(a *act) { a.By = long }, func(a *act) { a.By = "" })
-	spoilt(t, "assign", acts(act{Act: vetting.ActAssign, Reviewer: "user:rita"}), func(a *act) { a.Reviewer = long }, func(a *act) { a.Reviewer = "" })
+	spoilt(t, "renew", acts(act{Act: vetting.ActRenew}), func(a *act) { a.By = strings.Repeat("x", vetting.MaxPrincipal+1) }, func(a *act) { a.By = "" })
+	spoilt(t, "assign", acts(act{Act: vetting.ActAssign, Reviewer: "user:rita"}), func(a *act) { a.Reviewer = strings.Repeat("x", vetting.MaxPrincipal+1) }, func(a *act) { a.Reviewer = "" })
 	spoilt(t, "rule", acts(act{Act: vetting.ActRule, Reason: "so", Upheld: true}), func(a *act) { a.Reason = strings.Repeat("x", vetting.MaxValue+1) })
 	spoilt(t, "fail", acts(act{Act: vetting.ActFail, Code: vetting.FailedRegister}), func(a *act) { a.Code = "ugly" })
-	spoilt(t, "freeze", acts(act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}}), func(a *act) { a.Officers[0] = "" }, func(a *act) { a.Officers[1] = "user:" + long },
-		func(a *act) { a.Officers[0] = "user:a" + long }, func(a *act) { slices.Reverse(a.Officers) })
+	spoilt(t, "freeze", acts(act{Act: vetting.ActFreeze, Evidence: canon.Sum(nil)}), func(a *act) { a.By = "" }, func(a *act) { a.Reviewer = "user:b" })
 	spoilt(t, "window", acts(act{Act: vetting.ActWindow, Window: vetting.Window{From: 10, Until: 20}, Reason: "BIOS"}), func(a *act) { a.Window.From = -1 }, func(a *act) { a.Window.Until = 10 },
 		func(a *act) { a.Window.Until = 11 + canon.Time(vetting.MaxWindow) })
 	spoilt(t, "draft", acts(act{Act: vetting.ActDraft, Place: place, Tier: claim.TierAttested, Assertions: ten}), func(a *act) { a.Place.Provider = "" }, func(a *act) { a.Assertions = slices.Repeat(ten[:1], 2) },
@@ -431,7 +429,8 @@ func TestEarliestAndLatest(t *testing.T) {
 // What ends by itself, what goes on, and who is told.
 func TestWhatEndsAndWhoIsTold(t *testing.T) {
 	f := certified(t, claim.TierAttested)
-	f.do(now+1, vetting.Act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}})
+	f.do(now+1, vetting.Act{Act: vetting.ActFreeze, By: "user:a"})
+	f.do(now+1, vetting.Act{Act: vetting.ActFreeze, By: "user:b"})
 	f.days(1, 14)
 	f.want(vetting.Suspended, vetting.FindingFrozen, claim.TierAttested)
 	f.weigh(now + 14*day + 1)

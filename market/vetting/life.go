@@ -96,6 +96,7 @@ const (
 	dueAssessment
 	dueNotice
 	dueClock
+	dueProposal
 )
 
 // next returns what is due next, and when; nothing, if the certificate is at its end.
@@ -119,6 +120,7 @@ func (r *run) next() (what due, at canon.Time) {
 		consider(dueAssessment, r.Standing.Until)
 	}
 	consider(dueNotice, r.nextNotice())
+	consider(dueProposal, r.Proposed.Until)
 	return what, at
 }
 
@@ -143,6 +145,9 @@ func (r *run) pass() {
 			r.notice(at)
 		case dueClock:
 			r.strike(at)
+		case dueProposal:
+			r.Proposed, r.Reason = Proposal{}, ReasonUnconfirmed
+			r.effect(at)
 		}
 	}
 }
@@ -222,7 +227,7 @@ func (r *run) end(status, reason string, at, deadline canon.Time) {
 	for _, c := range r.Clocks {
 		r.spend(c, at)
 	}
-	r.Clocks, r.Tier, r.Expires = nil, "", 0
+	r.Clocks, r.Tier, r.Expires, r.Proposed = nil, "", 0, Proposal{}
 	r.enter(status, reason, at, deadline)
 }
 
@@ -459,7 +464,7 @@ func (r *run) do() error {
 			return nil
 		})
 	case ActAssign:
-		if r.Status != Submitted && r.Status != Renewing {
+		if r.Status != Submitted && r.Status != InReview && r.Status != Renewing {
 			return errNotNow
 		}
 		if err := r.independent(a.Reviewer); err != nil {
@@ -504,11 +509,7 @@ func (r *run) do() error {
 	case ActWindow:
 		return r.window()
 	case ActFreeze:
-		if !r.Live() {
-			return errNotNow
-		}
-		r.start(Finding{Code: FindingFrozen}, r.now, q)
-		return nil
+		return r.freeze(q)
 	case ActRevoke:
 		if !r.Live() {
 			return errNotNow
@@ -621,6 +622,25 @@ func (r *run) independent(reviewer string) error {
 	if reviewer == r.Submitter {
 		return fmt.Errorf("%s asked for the certificate, and cannot review it", reviewer)
 	}
+	return nil
+}
+
+// freeze stops the certificate where two officers say so: what the first one says is a proposal.
+func (r *run) freeze(q Parameters) error {
+	switch {
+	case !r.Live():
+		return errNotNow
+	case r.clock(FindingFrozen) >= 0:
+		return errors.New("it is frozen")
+	case r.Proposed.By == "":
+		r.Proposed = Proposal{r.act.By, r.act.Evidence, r.now, r.now + canon.Time(FreezeTerm)}
+		r.Reason = ReasonProposed
+		return nil
+	case r.Proposed.By == r.act.By:
+		return fmt.Errorf("%s proposed to freeze it: a second officer confirms that until %s", r.act.By, r.Proposed.Until)
+	}
+	r.Proposed = Proposal{}
+	r.start(Finding{Code: FindingFrozen}, r.now, q)
 	return nil
 }
 
