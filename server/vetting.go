@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -263,6 +264,9 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	if o.Record, err = v.record(ctx, c, q); err != nil {
 		return o, err
 	}
+	if o.Answered, o.Shown, err = v.heard(ctx, c.Place); err != nil {
+		return o, err
+	}
 	a, body, err := v.s.lastAppraisal(ctx, v.sql, c.Place.Host)
 	if err == nil && !body.IsZero() {
 		o.Hardware = vetting.Axis(a.Claims, a.AsOf, body, q)
@@ -275,6 +279,26 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 		o.Measured, o.MeasuredAt = credit.Result.Score, canon.Time(credit.Starts/1000)
 	}
 	return o, err
+}
+
+// heard returns when a host sent its last evidence, and which devices it showed last, where they are not those of the place.
+func (v *sitting) heard(ctx context.Context, p vetting.Place) (answered canon.Time, shown []string, err error) {
+	var last sql.NullInt64
+	if err := v.sql.QueryRowContext(ctx, `SELECT MAX(received) FROM submission WHERE node = $1`, p.Host).Scan(&last); err != nil {
+		return 0, nil, fmt.Errorf("look for the last evidence of %s: %w", p.Host, err)
+	}
+	err = each(ctx, v.tx.SQL, `SELECT kind, value FROM shown WHERE node = $1`, []any{p.Host}, func(scan func(...any) error) error {
+		var kind string
+		var value []byte
+		err := scan(&kind, &value)
+		shown = append(shown, vetting.NewDevice(kind, value, nil).ID)
+		return err
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read what %s showed: %w", p.Host, err)
+	}
+	slices.Sort(shown)
+	return canon.Time(last.Int64), p.Others(shown), nil
 }
 
 // facts returns what the operator found out about a provider.

@@ -240,7 +240,8 @@ func TestMeasuredInVerdicts(t *testing.T) {
 		l.rest(day)
 		measure(5*time.Second, false) // what is wrong is not the last any more
 		told("the least counts", client.Reject, policy.ScopeFull, "party.least")
-		l.rest(27*day + time.Hour) // the slow one is older than thirty days only tomorrow
+		l.proveFor(n, 27)
+		l.rest(time.Hour) // the slow one is older than thirty days only tomorrow
 		l.advance()
 		told("still", client.Reject, policy.ScopeFull, "party.least")
 		l.rest(day)
@@ -432,6 +433,70 @@ func TestMeasuredHost(t *testing.T) {
 		}
 		measure()
 		want(t, l.certificate(c.ID), vetting.Certified, claim.TierIdentified)
+		l.audited()
+		replayed(t, l.store())
+		rebuiltAlike(t, url, "machine", "observed")
+	})
+}
+
+// TestFoundByTheEngine: a host that falls silent, one that shows another processor, and one that two issuers put into two
+// countries are found by the log alone, and an auditor finds the same.
+func TestFoundByTheEngine(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL)
+		n := l.join("one")
+		n.prove()
+		for _, issuer := range []string{"one.example", "two.example"} {
+			l.registerIssuer(issuer, "party.jurisdiction")
+		}
+		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true}))
+		var c vetting.Certificate
+		rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierAnonymous}, &c)
+		want(t, l.pass(rita, c.ID), vetting.Certified, claim.TierAnonymous)
+		found := func(code string) bool {
+			return slices.ContainsFunc(l.certificate(c.ID).Standing.Findings, func(f vetting.Finding) bool { return f.Code == code })
+		}
+		l.proveFor(n, 2)
+		if c := l.certificate(c.ID); c.Status != vetting.Certified || len(c.Standing.Findings) != 0 {
+			t.Errorf("heard each day: %s (%s) %+v", c.Status, c.Reason, c.Standing.Findings)
+		}
+		for range 2 {
+			l.rest(day)
+			l.advance()
+		}
+		if c := l.certificate(c.ID); c.Status != vetting.Suspended || !found(vetting.FindingHeartbeat) {
+			t.Errorf("silent: %s (%s) %+v", c.Status, c.Reason, c.Standing.Findings)
+		}
+		n.prove()
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierAnonymous)
+
+		same := n.device
+		n.device = machine(l.amd, "two")
+		n.prove()
+		if !found(vetting.FindingRMA) || l.certificate(c.ID).Status != vetting.Certified {
+			t.Errorf("another processor: %+v", l.certificate(c.ID).Standing.Findings)
+		}
+		n.device = same
+		n.prove()
+		if found(vetting.FindingRMA) {
+			t.Errorf("the same again: %+v", l.certificate(c.ID).Standing.Findings)
+		}
+
+		host := vetting.Subject{Kind: vetting.UnitHost, ID: n.id}
+		l.say("one.example", host, "party.jurisdiction", "DE", 300*day)
+		l.advance()
+		if found(vetting.FindingLocation) {
+			t.Error("one issuer contradicts nobody")
+		}
+		l.say("two.example", host, "party.jurisdiction", "FR", 300*day)
+		l.advance()
+		if c := l.certificate(c.ID); c.Status != vetting.Suspended || c.Reason != vetting.FindingLocation {
+			t.Errorf("in two countries: %s (%s) %+v", c.Status, c.Reason, c.Standing.Findings)
+		}
+		l.closeLog("assay.test/2") // where it all goes on
+		l.rest(time.Hour)
+		l.advance()
+		n.prove()
 		l.audited()
 		replayed(t, l.store())
 		rebuiltAlike(t, url, "machine", "observed")

@@ -188,7 +188,7 @@ func (c Certificate) validate() error {
 	switch {
 	case !slices.Contains(states, c.Status) || c.Reason == "" || len(c.ID) > MaxID || !hostForm.MatchString(c.ID):
 		return fmt.Errorf("certificate %.80q in the state %.80q", c.ID, c.Status)
-	case c.Since <= 0 || c.Updated < c.Since || c.Expires < 0 || c.Deadline < 0 || c.Live() != (c.Expires != 0) || pending && c.Deadline == 0:
+	case c.Since <= 0 || c.Updated < c.Since || c.Expires < 0 || c.Deadline < 0 || c.Watched < 0 || c.Watched > c.Updated || c.Live() != (c.Expires != 0) || pending && c.Deadline == 0:
 		return fmt.Errorf("certificate %s: since %s, updated %s, expires %s, due %s", c.ID, c.Since, c.Updated, c.Expires, c.Deadline)
 	case !tier(c.Asked) || c.Granted != "" && !tier(c.Granted) || c.Tier != "" && !tier(c.Tier) || granted && c.Granted == "":
 		return fmt.Errorf("certificate %s: tiers %.80q, %.80q, %.80q", c.ID, c.Asked, c.Granted, c.Tier)

@@ -115,6 +115,7 @@ type Certificate struct {
 	Tainted    canon.Time  `json:"tainted,omitzero"` // of a revocation: first instant that is tainted
 	Appeal     Appeal      `json:"appeal,omitzero"`
 	Overruled  []Finding   `json:"overruled,omitzero"` // that an appeal has overruled, until they are gone
+	Watched    canon.Time  `json:"watched,omitzero"`   // since when it is weighed without a break; zero: since it was given
 	Proposed   Proposal    `json:"proposed,omitzero"`  // a freeze that waits for a second officer
 }
 
@@ -155,7 +156,7 @@ func (c Certificate) Public() Certificate {
 	}
 	public.Standing.Findings = nil
 	for _, f := range c.Standing.Findings {
-		if f.Code == FindingContested || f.Code == FindingUnitRevoked {
+		if f.Code == FindingContested || f.Code == FindingUnitRevoked || f.Code == FindingRMA {
 			f.About = ""
 		}
 		public.Standing.Findings = append(public.Standing.Findings, f)

@@ -865,7 +865,7 @@ func TestAppealOverrulesOneDecision(t *testing.T) {
 	t.Run("another device", func(t *testing.T) {
 		about := func(what string) func(*vetting.Observed) {
 			return func(o *vetting.Observed) {
-				o.Findings = append(o.Findings, vetting.Finding{Code: vetting.FindingChain, About: what})
+				o.Hardware.Findings = append(slices.Clip(o.Hardware.Findings), vetting.Finding{Code: vetting.FindingChain, About: what})
 			}
 		}
 		f := certified(t, claim.TierAttested)

@@ -58,7 +58,8 @@ func TestWhatDocumentsCannotSay(t *testing.T) {
 	}, func(s *standing) { s.At = 0 }, func(s *standing) { s.Until = now }, func(s *standing) { s.Tier = "4" }, func(s *standing) { slices.Reverse(s.Findings) },
 		func(s *standing) { s.Findings[1] = s.Findings[0] }, func(s *standing) { s.Findings[1].Code = vetting.FindingFrozen })
 	type shown = vetting.Observed
-	spoilt(t, "observed", func() shown { return observed(now) }, func(o *shown) { o.Findings = []vetting.Finding{{Code: "bad"}} }, func(o *shown) { o.Findings = []vetting.Finding{{Code: vetting.FindingFrozen}} },
+	spoilt(t, "observed", func() shown { return observed(now) }, func(o *shown) { o.Hardware.Findings = []vetting.Finding{{Code: "bad"}} }, func(o *shown) { o.Hardware.Findings = []vetting.Finding{{Code: vetting.FindingFrozen}} },
+		func(o *shown) { o.Answered = -1 }, func(o *shown) { o.Shown = []string{"gpu"} }, func(o *shown) { o.Shown = []string{cpu.ID, cpu.ID} }, func(o *shown) { o.Shown = make([]string, vetting.MaxDevices+1) },
 		func(o *shown) { o.Measured, o.MeasuredAt = -1, 0 }, func(o *shown) { o.Measured = 1 }, func(o *shown) { o.MeasuredAt = 1 }, func(o *shown) { o.Hardware.Level = "gold" },
 		func(o *shown) { o.Hardware.Level = vetting.HardwareMeasured })
 	type observation = vetting.Observation
@@ -340,7 +341,8 @@ func TestFindingsOfReasons(t *testing.T) {
 		{"a manifest that was refused", true, "nvidia.driver-rim", is(claim.Unknown, claim.CollateralRefused), []string{vetting.FindingCollateral}},
 		{"a signature that is none", false, "sevsnp.signature", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingChain}},
 		{"a signature that nobody could check", false, "sevsnp.signature", is(claim.Unknown, claim.CollateralMissing), []string{vetting.FindingCollateral}},
-		{"one device twice", false, "set.device-unique", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingDuplicate}},
+		{"one device twice", false, "set.device-unique", is(claim.Contradicted, "duplicate"), []string{vetting.FindingDuplicate}},
+		{"a device that the node was not enrolled with", false, "set.device-unique", is(claim.Contradicted, claim.NotListed), []string{vetting.FindingRMA}},
 		{"measurements that nobody knows", true, "nvidia.measurements", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingMismatch}},
 		{"debug of which nothing is known", false, "sevsnp.debug-off", is(claim.Unknown, claim.NoReference), nil},
 	} {

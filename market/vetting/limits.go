@@ -13,6 +13,7 @@ const (
 	MaxFindings   = 32               // of one standing
 	MaxWindows    = 64               // maintenance windows that one certificate remembers
 	MaxWindow     = 7 * day          // seconds of maintenance in any UptimeSpan
+	WatchSlack    = hour             // seconds that nobody weighs a certificate, before that counts as a break in which no host is missed
 	FreezeTerm    = 24 * hour        // seconds in which a second officer confirms a freeze
 	UptimeSpan    = 30 * day         // seconds in which uptime is counted: windows are remembered for as long
 	MaxBody       = 256 << 10        // bytes of an event's body
