@@ -93,6 +93,11 @@ type DeviceAct struct {
 	Evidence canon.Digest `json:"evidence,omitzero"` // settle: of what shows it
 }
 
+// PartyQuestion is the body of POST /v1/providers/{id}/refusal.
+type PartyQuestion struct {
+	Policy string `json:"policy"` // name of a built-in one, or the text of a policy
+}
+
 // Logged is the answer to what was logged: the body of its entry.
 type Logged struct {
 	Body canon.Digest `json:"body"`
@@ -203,4 +208,17 @@ func (c *Client) Rules(ctx context.Context, answer any) error { return c.get(ctx
 func (c *Client) SetRules(ctx context.Context, document any) (Logged, error) {
 	var l Logged
 	return l, c.post(ctx, "/v1/rules", document, &l)
+}
+
+// PartyRefusal asks why a provider's certificates are not what a policy asks of the party; see the server's description of the
+// answer.
+func (c *Client) PartyRefusal(ctx context.Context, id string, q PartyQuestion, answer any) error {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	if data, err = c.do(ctx, http.MethodPost, "/v1/providers/"+url.PathEscape(id)+"/refusal", jsonType, data, http.StatusOK, MaxAnswer); err != nil {
+		return err
+	}
+	return decode(data, answer)
 }

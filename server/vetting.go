@@ -243,7 +243,7 @@ func (v *sitting) assess(ctx context.Context, id string) error {
 // observe collects what the server knows of a place.
 func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting.Observed, err error) {
 	q := v.history.At(v.now)
-	if o.Stake, o.ContactHours, err = v.facts(ctx, c.Place.Provider); err != nil {
+	if o.Stake, o.ContactHours, err = v.s.facts(ctx, v.sql, c.Place.Provider); err != nil {
 		return o, err
 	}
 	if o.Witnesses, o.Quorum, err = v.s.cosigners(ctx); err != nil {
@@ -302,9 +302,9 @@ func (v *sitting) heard(ctx context.Context, p vetting.Place) (answered canon.Ti
 }
 
 // facts returns what the operator found out about a provider.
-func (v *sitting) facts(ctx context.Context, provider string) (stake bool, hours int64, err error) {
+func (s *Server) facts(ctx context.Context, q querier, provider string) (stake bool, hours int64, err error) {
 	var n int64
-	err = v.sql.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
+	err = q.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, 0, nil
 	}

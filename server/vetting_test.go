@@ -502,3 +502,63 @@ func TestFoundByTheEngine(t *testing.T) {
 		rebuiltAlike(t, url, "machine", "observed")
 	})
 }
+
+// TestRentersSee: a renter is told what a provider's certificates say that stand or stood, and why they are not what her policy
+// asks of the party, and nothing of whose host it is.
+func TestRentersSee(t *testing.T) {
+	l := newLab(t, "", longCRL)
+	n := l.join("one")
+	n.prove()
+	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
+	renter := l.token(client.Grant{Role: client.RoleRenter, Tenant: "bank"}).Token
+	var c vetting.Certificate
+	rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierAnonymous}, &c)
+	ask := func(credential, provider, text string) (int, string) {
+		body, err := canon.Marshal(client.PartyQuestion{Policy: text})
+		must(t, err)
+		resp, answer := l.send("POST", "/v1/providers/"+provider+"/refusal", credential, "application/json", body)
+		return resp.StatusCode, string(answer)
+	}
+	// What was never given goes on between the provider and the operator.
+	for _, path := range []string{"/v1/providers/p1", "/v1/providers/p2"} {
+		if resp, answer := l.send("GET", path, renter, "", nil); resp.StatusCode != 404 || strings.Contains(string(answer), c.ID) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, answer)
+		}
+	}
+	if status, answer := ask(renter, "p1", "regulated"); status != 404 {
+		t.Errorf("%d %s", status, answer)
+	}
+	l.pass(rita, c.ID)
+	status, answer := ask(renter, "p1", "regulated")
+	for _, word := range []string{`"code":"party.value"`, `"claim":"party.tier"`, `"observed":"anonymous"`, `"required":`, `"sentence":`, `"place":"regulated.yaml:`, `"who":"provider"`, `"fix":`, `"acceptable":false`, `"open":["require`} {
+		if status != 200 || !strings.Contains(answer, word) {
+			t.Errorf("%d, want %s: %s", status, word, answer)
+		}
+	}
+	const mine = "type: assay/policy/v1\nname: mine\nrequire:\n  - {claim: sevsnp.signature, of: cpu}\n  - {claim: party.tier, of: party, is: %s}\n"
+	if status, answer := ask(renter, "p1", fmt.Sprintf(mine, claim.TierAnonymous)); status != 200 || !strings.Contains(answer, `"acceptable":true`) || !strings.Contains(answer, `"reasons":[]`) {
+		t.Errorf("the twin: %d %s", status, answer)
+	}
+	if status, answer := ask(renter, "p1", fmt.Sprintf(mine, claim.TierIdentified)); status != 200 || !strings.Contains(answer, `"place":"policy.yaml:5"`) {
+		t.Errorf("her own line: %d %s", status, answer)
+	}
+	if status, answer := ask(renter, "p1", "none: such"); status != 400 || !strings.Contains(answer, "policy.yaml:1") {
+		t.Errorf("no policy: %d %s", status, answer)
+	}
+	theirs := l.token(client.Grant{Role: client.RoleOperator, Tenant: "dc-b"}).Token
+	if status, answer := ask(theirs, "p1", "regulated"); status != 404 {
+		t.Errorf("another provider: %d %s", status, answer)
+	}
+	// It ended, and is shown for that.
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActEnd})
+	resp, page := l.send("GET", "/v1/providers/p1", renter, "", nil)
+	if resp.StatusCode != 200 || !strings.Contains(string(page), `"status":"lapsed"`) || strings.Contains(string(page), n.id) || strings.Contains(string(page), c.Place.Devices[0].ID) || strings.Contains(string(page), rita.Record.Principal) {
+		t.Errorf("%d %s", resp.StatusCode, page)
+	}
+	if resp, list := l.send("GET", "/v1/providers", renter, "", nil); resp.StatusCode != 200 || !strings.Contains(string(list), `"certificates":0,"provider":"p1"`) && !strings.Contains(string(list), `{"provider":"p1","certificates":0}`) {
+		t.Errorf("%d %s", resp.StatusCode, list)
+	}
+	if status, answer := ask(renter, "p1", fmt.Sprintf(mine, claim.TierAnonymous)); status != 200 || !strings.Contains(answer, `"code":"party.lapsed"`) || strings.Contains(answer, n.id) {
+		t.Errorf("lapsed: %d %s", status, answer)
+	}
+}

@@ -217,7 +217,11 @@ func writeCertificate(out io.Writer, c vetting.Certificate) {
 			place += " / " + part
 		}
 	}
-	line("certificate", "%s of %s", c.ID, place)
+	if c.Stood() && !c.Live() {
+		line("certificate", "~~%s of %s~~", c.ID, place)
+	} else {
+		line("certificate", "%s of %s", c.ID, place)
+	}
 	state := c.Status + " (" + c.Reason + ")"
 	if c.Against != "" && c.Against != c.Reason {
 		state += " for " + c.Against

@@ -140,17 +140,30 @@ func (c Certificate) Apart(a Act, at canon.Time) (who string, others []string) {
 	return "", nil
 }
 
-// Public returns what a renter is told of the certificate: how it stands, by whose word, and since when. Whose chips and hosts
-// these are and who asked, reviewed and appealed is left out.
-func (c Certificate) Public() Certificate {
+// Stood reports whether the certificate was given once, whatever became of it.
+func (c Certificate) Stood() bool { return c.Granted != "" }
+
+// Public returns what a renter is told of the certificate at a time: how it stands or stood, by whose word, and since when. Words
+// that have lapsed since it was weighed are said to have. Whose chips and hosts these are and who asked, reviewed and appealed is
+// left out.
+func (c Certificate) Public(at canon.Time) Certificate {
 	public := Certificate{
 		ID: c.ID, Place: Place{Provider: c.Place.Provider, Site: c.Place.Site}, Asked: c.Asked, Granted: c.Granted, Status: c.Status, Reason: c.Reason, Tier: c.Tier,
-		Standing: c.Standing, Clocks: c.Clocks, Windows: c.Windows, Since: c.Since, Updated: c.Updated, Expires: c.Expires, Deadline: c.Deadline, Tainted: c.Tainted,
+		Standing: c.Standing, Clocks: c.Clocks, Windows: c.Windows, Since: c.Since, Updated: c.Updated, Expires: c.Expires, Deadline: c.Deadline, Against: c.Against, Tainted: c.Tainted,
 	}
 	public.Standing.Attributes = nil
 	for _, a := range c.Standing.Attributes {
 		if a.Subject.Kind == UnitHost || a.Subject.Kind == UnitDevice {
 			a.Subject.ID = ""
+		}
+		a.Words = slices.Clone(a.Words)
+		for i := range a.Words {
+			if w := &a.Words[i]; w.Code == "" && w.Until <= at {
+				w.Code = codeLapsed
+			}
+		}
+		if len(a.Words) > 0 {
+			a.conclude()
 		}
 		public.Standing.Attributes = append(public.Standing.Attributes, a)
 	}

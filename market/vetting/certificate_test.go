@@ -106,7 +106,7 @@ func TestFreeze(t *testing.T) {
 	f := certified(t, claim.TierAttested)
 	f.do(now+1, freeze("user:a"))
 	f.want(vetting.Certified, vetting.ReasonProposed, claim.TierAttested)
-	if p := f.state.Proposed; p.By != "user:a" || p.Evidence != canon.Sum([]byte("user:a")) || p.Until != now+1+day || f.state.Public().Proposed.By != "" || !f.state.Eligible(now+2) {
+	if p := f.state.Proposed; p.By != "user:a" || p.Evidence != canon.Sum([]byte("user:a")) || p.Until != now+1+day || f.state.Public(now).Proposed.By != "" || !f.state.Eligible(now+2) {
 		t.Errorf("%+v", p)
 	}
 	if err := f.try(now+2, freeze("user:a")); err == nil || !strings.Contains(err.Error(), "a second officer confirms") {

@@ -25,6 +25,22 @@ func about(t testing.TB, s vetting.Standing, code string) string {
 	return s.Findings[i].About
 }
 
+// What a renter is told of a certificate is struck out where it has lapsed since.
+func TestPublicLapses(t *testing.T) {
+	f := certified(t, claim.TierAttestedFacility)
+	end := now + 400*day
+	for at, status := range map[canon.Time]string{end - 1: vetting.StatusValid, end: claim.Lapsed} {
+		for _, a := range f.state.Public(at).Standing.Attributes {
+			if a.Status != status || (a.Value == "") != (status == claim.Lapsed) || a.Words[0].Code == "" != (status == vetting.StatusValid) || a.Subject == host {
+				t.Errorf("at %s: %+v", at, a)
+			}
+		}
+	}
+	if f.state.Standing.Attributes[0].Words[0].Code != "" || !f.state.Stood() || newLife(t).state.Stood() {
+		t.Error("what is shown changed what stands")
+	}
+}
+
 func answered(at canon.Time) func(*vetting.Observed) {
 	return func(o *vetting.Observed) { o.Answered = at }
 }
@@ -181,7 +197,7 @@ func TestReplaced(t *testing.T) {
 			t.Errorf("%s: about %q", x.name, got)
 		}
 		c := vetting.Certificate{Standing: s}
-		for _, f := range c.Public().Standing.Findings {
+		for _, f := range c.Public(now).Standing.Findings {
 			if f.Code == vetting.FindingRMA && f.About != "" {
 				t.Errorf("%s: renters are told of %q", x.name, f.About)
 			}
