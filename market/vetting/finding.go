@@ -197,6 +197,8 @@ func findingOf(r policy.Reason, claims claim.Set, p Parameters) string {
 		return FindingTCB
 	case why == "certificate-hold":
 		return FindingHold
+	case r.Claim == "tdx.tcb-status" && contradicted && why != "revoked": // older than any level that Intel names
+		return FindingTCB
 	case what == "revocation" && contradicted, r.Claim == "tdx.tcb-status" && contradicted:
 		return FindingVendor
 	case (what == "chain" || what == "signature") && contradicted:

@@ -281,3 +281,138 @@ func TestElsewhere(t *testing.T) {
 	f.do(now+1+14*day, vetting.Act{Act: vetting.ActDue})
 	f.want(vetting.Revoked, vetting.FindingLocation, "")
 }
+
+// soundTD returns the claims of an appraisal of a TDX quote that confidential-cpu accepts, as the room of TDX words them.
+func soundTD() claim.Set {
+	values := map[string]string{
+		"tdx.structure": "v4", "tdx.chain": "platform", "tdx.collateral": "17", "tdx.attributes": "sept-ve-disable", "tdx.tcb-status": "UpToDate", "tdx.qe-identity": "UpToDate",
+		"tdx.module-identity": "TDX_03", "tdx.servicetd": "none", "binding.seal": "tdx", "guest.measured": "tee", "agent.measured": "tee",
+	}
+	var set claim.Set
+	for _, d := range claim.Catalogue() {
+		subject := map[string]string{"tdx": "cpu:0", "statement": "statement:0", "bundle": "node", "binding": "node", "guest": "node", "agent": "node"}[claim.Room(d.ID)]
+		if d.ID == "set.device-unique" {
+			subject = "set"
+		}
+		if subject == "" || d.ID == "tdx.advisories" {
+			continue
+		}
+		set.Add(claim.Claim{ID: d.ID, Subject: subject, Status: claim.Affirmed, Value: values[d.ID], From: now - 60})
+	}
+	set.Settle()
+	return set
+}
+
+// What an appraisal of a TDX quote shows: each fault is found for what it is, and costs what it costs.
+func TestReadHardwareOfTDX(t *testing.T) {
+	p := vetting.Defaults()
+	p.Exploited = []string{"INTEL-SA-00001"}
+	value := func(id, to string) func(*claim.Set) {
+		return func(set *claim.Set) {
+			for i := range *set {
+				if (*set)[i].ID == id {
+					(*set)[i].Value = to
+				}
+			}
+		}
+	}
+	status := func(id string, s claim.Status, code string) func(*claim.Set) {
+		return func(set *claim.Set) {
+			for i := range *set {
+				if (*set)[i].ID == id {
+					(*set)[i].Status, (*set)[i].Reason, (*set)[i].Value = s, claim.Because(code, "test"), ""
+				}
+			}
+		}
+	}
+	advised := func(list string) func(*claim.Set) {
+		return func(set *claim.Set) {
+			value("tdx.tcb-status", "OutOfDate")(set)
+			set.Add(claim.Claim{ID: "tdx.advisories", Subject: "cpu:0", Status: claim.Affirmed, Value: list})
+		}
+	}
+	for _, x := range []struct {
+		name   string
+		change func(*claim.Set)
+		level  string
+		codes  []string
+	}{
+		{"sound", func(*claim.Set) {}, vetting.HardwareCPU, nil},
+		{"a TCB out of date", value("tdx.tcb-status", "OutOfDate"), vetting.HardwareCPU, []string{vetting.FindingTCB}},
+		{"a TCB that wants other settings", value("tdx.tcb-status", "SWHardeningNeeded"), vetting.HardwareCPU, []string{vetting.FindingTCB}},
+		{"out of date, and advised against", advised("INTEL-SA-00002 INTEL-SA-00003"), vetting.HardwareCPU, []string{vetting.FindingTCB}},
+		{"out of date, and attacked", advised("INTEL-SA-00001 INTEL-SA-00002"), vetting.HardwareCPU, []string{vetting.FindingExploited}},
+		{"a TCB that was revoked", status("tdx.tcb-status", claim.Contradicted, "revoked"), vetting.HardwareNone, []string{vetting.FindingVendor}},
+		{"a TCB below every level", status("tdx.tcb-status", claim.Contradicted, "below-levels"), vetting.HardwareCPU, []string{vetting.FindingTCB}},
+		{"a TCB of which nothing was fetched", status("tdx.tcb-status", claim.Unknown, claim.CollateralMissing), vetting.HardwareCPU, []string{vetting.FindingCollateral}},
+		{"a PCK that was revoked", status("tdx.revocation", claim.Contradicted, "revoked"), vetting.HardwareNone, []string{vetting.FindingVendor}},
+		{"debug on", status("tdx.debug-off", claim.Contradicted, "enabled"), vetting.HardwareNone, []string{vetting.FindingDebug}},
+		{"a chain of another root", status("tdx.chain", claim.Contradicted, claim.Mismatch), vetting.HardwareNone, []string{vetting.FindingChain}},
+		{"a signature that is none", status("tdx.signature", claim.Contradicted, claim.Mismatch), vetting.HardwareNone, []string{vetting.FindingChain}},
+		{"another guest", status("guest.measured", claim.Contradicted, claim.NotListed), vetting.HardwareCPU, []string{vetting.FindingMismatch}},
+		{"attributes that are not asked for", value("tdx.attributes", "pks"), vetting.HardwareNone, nil},
+		{"a quoting enclave of which nothing is known", status("tdx.qe-signer", claim.Unknown, claim.NoReference), vetting.HardwareNone, nil},
+	} {
+		set := soundTD()
+		x.change(&set)
+		set.Settle()
+		h := vetting.ReadHardware(set, now, p)
+		var codes []string
+		for _, f := range h.Findings {
+			codes = append(codes, f.Code)
+		}
+		if h.Level != x.level || !slices.Equal(codes, x.codes) {
+			t.Errorf("%s: %s %v, want %s %v", x.name, h.Level, h.Findings, x.level, x.codes)
+		}
+	}
+}
+
+// What a certificate says of an attribute: each issuer once, with the highest level or the word about the smallest part, and what
+// counts before what does not.
+func TestWhatEachIssuerSays(t *testing.T) {
+	word := func(issuer, value, code string) vetting.Word {
+		return vetting.Word{Issuer: issuer, Value: value, Code: code, From: now, Until: now + 10}
+	}
+	type attribute = vetting.Attribute
+	for _, x := range []struct {
+		name string
+		id   string
+		said []attribute
+		want []string
+	}{
+		{"one word", "party.domain", []attribute{{Subject: provider, Words: []vetting.Word{word("a", "x", "")}}}, []string{"a affirmed x"}},
+		{"the higher level of two parts", "party.facility", []attribute{{Subject: host, Words: []vetting.Word{word("a", "bound", "")}}, {Subject: site, Words: []vetting.Word{word("a", "audited", "")}}}, []string{"a affirmed audited"}},
+		{"a higher level that does not count", "party.facility", []attribute{{Subject: host, Words: []vetting.Word{word("a", "bound", "")}}, {Subject: site, Words: []vetting.Word{word("a", "audited", "lapsed")}}}, []string{"a affirmed bound"}},
+		{"what counts behind what does not", "party.facility", []attribute{{Subject: host, Words: []vetting.Word{word("a", "audited", "lapsed")}}, {Subject: site, Words: []vetting.Word{word("a", "bound", "")}}}, []string{"a affirmed bound"}},
+		{"the smallest part", "party.jurisdiction", []attribute{{Subject: host, Words: []vetting.Word{word("a", "DE", "")}}, {Subject: provider, Words: []vetting.Word{word("a", "FR", "")}}}, []string{"a affirmed DE"}},
+		{"another issuer of a larger part", "party.jurisdiction", []attribute{{Subject: host, Words: []vetting.Word{word("a", "DE", "")}}, {Subject: provider, Words: []vetting.Word{word("b", "FR", "")}}}, []string{"a affirmed DE"}},
+		{"of which the word on the smallest does not count", "party.jurisdiction", []attribute{{Subject: host, Words: []vetting.Word{word("a", "DE", "lapsed")}}, {Subject: provider, Words: []vetting.Word{word("b", "FR", "")}}}, []string{"a unknown DE", "b affirmed FR"}},
+		{"two issuers of one part", "party.jurisdiction", []attribute{{Subject: host, Words: []vetting.Word{word("a", "DE", ""), word("b", "FR", "")}}}, []string{"a affirmed DE", "b affirmed FR"}},
+		{"the provider's own", "party.domain", []attribute{{Subject: provider, Asserted: "x"}}, []string{"p1 unknown x"}},
+		{"the provider's own, which it signed too", "party.domain", []attribute{{Subject: provider, Asserted: "x", Words: []vetting.Word{word("p1", "x", "self-asserted")}}}, []string{"p1 unknown x"}},
+		{"another attribute", "party.identity", []attribute{{Subject: provider, Words: []vetting.Word{word("a", "contact", "")}}}, nil},
+	} {
+		c := vetting.Certificate{Place: place, Status: vetting.Certified, Tier: claim.TierAnonymous, Expires: now + 10, Standing: vetting.Standing{At: now, Until: now + 10}}
+		for _, a := range x.said {
+			a.ID = x.id
+			c.Standing.Attributes = append(c.Standing.Attributes, a)
+		}
+		id := x.id
+		if x.want == nil {
+			id = "party.domain"
+		}
+		var got []string
+		for _, k := range c.PartyClaims() {
+			if k.ID == id {
+				got = append(got, k.Issuer+" "+k.Status.String()+" "+k.Value)
+				if k.Status == claim.Affirmed && (k.From != now || k.Until != now+9) {
+					t.Errorf("%s: from %s until %s", x.name, k.From, k.Until)
+				}
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, x.want) {
+			t.Errorf("%s: %q, want %q", x.name, got, x.want)
+		}
+	}
+}
