@@ -43,8 +43,9 @@ func (l *lab) joinOf(operator, chip string, change ...func(*mint.Platform)) *nod
 
 // described is one operation of the interface's description.
 type described struct {
-	method, path string
-	schemes      []string
+	method, path, summary string
+	schemes               []string
+	success               []string // statuses
 }
 
 // operations reads the description.
@@ -53,13 +54,20 @@ func (l *lab) operations() (all []described) {
 	_, body := l.send("GET", "/openapi.json", "", "", nil)
 	var api struct {
 		Paths map[string]map[string]struct {
-			Security []map[string][]string
+			Summary   string
+			Security  []map[string][]string
+			Responses map[string]any
 		}
 	}
 	must(l.t, json.Unmarshal(body, &api))
 	for path, methods := range api.Paths {
 		for method, op := range methods {
-			d := described{method: strings.ToUpper(method), path: path}
+			d := described{method: strings.ToUpper(method), path: path, summary: op.Summary}
+			for status := range op.Responses {
+				if status != "default" {
+					d.success = append(d.success, status)
+				}
+			}
 			for _, one := range op.Security {
 				d.schemes = append(d.schemes, slices.Collect(maps.Keys(one))...)
 			}

@@ -73,6 +73,17 @@ func (l *lab) registerIssuer(id string, attributes ...string) {
 	must(l.t, l.client(l.admin).RegisterIssuer(l.t.Context(), client.IssuerRegistration{ID: id, Key: spkiOf(l.t, id), Attributes: attributes, Until: canon.At(l.clock.Now().Add(400 * day))}))
 }
 
+// TestIssuerRegisteredTwice: an operator whose answer was lost registers the issuer again, within the same second.
+func TestIssuerRegisteredTwice(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL)
+		l.registerIssuer("lei.example", "party.identity")
+		l.registerIssuer("lei.example", "party.identity")
+		l.say("lei.example", vetting.Subject{Kind: vetting.UnitProvider, ID: "p1"}, "party.identity", claim.IdentityContact, 300*day)
+		l.audited()
+	})
+}
+
 // say hands in a claim and returns its identity.
 func (l *lab) say(issuer string, of vetting.Subject, attribute, value string, life time.Duration) canon.Digest {
 	l.t.Helper()

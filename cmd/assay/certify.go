@@ -412,7 +412,7 @@ was not made by the other's. ` + "`assay whoami`" + ` shows as whom you are know
 	fl := cmd.Flags()
 	fl.StringVar(&assign, "assign", "", "`PRINCIPAL` who reviews it")
 	fl.BoolVar(&pass, "pass", false, "the reviewer is satisfied")
-	fl.StringVar(&fail, "fail", "", "the reviewer is not, because of a `CODE`")
+	fl.StringVar(&fail, "fail", "", "the reviewer is not, because of a `CODE`: "+strings.Join(vetting.FailedFor, ", "))
 	fl.StringVar(&triage, "triage", "", "`PRINCIPAL` who rules on the appeal")
 	fl.StringVar(&uphold, "uphold", "", "the decision stands, for `WORDS`")
 	fl.StringVar(&overturn, "overturn", "", "the decision is taken back, for `WORDS`")
@@ -460,7 +460,7 @@ func (a *app) certifyRevokeCommand() *cobra.Command {
 			return a.certifyAct(c.Context(), args[0], act)
 		},
 	}
-	cmd.Flags().StringVar(&act.Code, "code", "", "`CODE` of why")
+	cmd.Flags().StringVar(&act.Code, "code", "", "`CODE` of why: "+strings.Join(vetting.RevokedFor, ", "))
 	cmd.Flags().StringVar(&file, "evidence", "", "`FILE` that shows it")
 	cmd.Flags().StringVar(&since, "since", "", "first `TIME` that is tainted (default: now)")
 	return cmd

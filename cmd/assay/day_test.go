@@ -72,8 +72,8 @@ var (
 	dayGuest = [48]byte(bytes.Repeat([]byte{0xa5}, 48))
 )
 
-// openMarket starts a verifier in a folder, with a policy that asks for a tier.
-func openMarket(env *testscript.Env) error {
+// openMarket starts a verifier in a folder, with a policy that asks for a tier, and for some days a revocation list.
+func openMarket(env *testscript.Env, days int) error {
 	m := &market{now: dayBegin, amd: mint.NewAMD(sevsnp.Milan), hosts: map[string]*marketHost{}}
 	dir := filepath.Join(env.WorkDir, "verifier")
 	references, err := canon.Marshal(attest.References{
@@ -83,7 +83,7 @@ func openMarket(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	all := map[string][]byte{"guests.json": references, "collateral/milan.crl": m.amd.CRL(dayBegin.AddDate(0, 0, -7), dayBegin.AddDate(1, 0, 0))}
+	all := map[string][]byte{"guests.json": references, "collateral/milan.crl": m.amd.CRL(dayBegin.AddDate(0, 0, -7), dayBegin.AddDate(0, 0, days))}
 	for _, f := range m.amd.Roots() {
 		all["roots/"+f.Name] = f.Data
 	}
@@ -313,7 +313,7 @@ func TestDays(t *testing.T) {
 		Dir: "testdata/days", Cmds: dayCommands,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
-			return openMarket(env)
+			return openMarket(env, 365)
 		},
 	})
 }

@@ -343,7 +343,12 @@ func match(p *policy.Policy, hosts []policy.Candidate) hostsReport {
 		}
 		r.Refused = append(r.Refused, no)
 	}
-	slices.SortStableFunc(r.Costs, func(x, y cost) int { return cmp.Or(y.Hosts-x.Hosts, y.Alone-x.Alone) })
+	// Equals stand as in the policy, so that the order of the hosts changes nothing: a label ends in its number.
+	slices.SortFunc(r.Costs, func(x, y cost) int {
+		a, _, _ := strings.Cut(x.Rule, " ")
+		b, _, _ := strings.Cut(y.Rule, " ")
+		return cmp.Or(y.Hosts-x.Hosts, y.Alone-x.Alone, len(a)-len(b), strings.Compare(x.Rule, y.Rule))
+	})
 	return r
 }
 

@@ -92,7 +92,8 @@ const (
 	FailedUnreadable = "register-unreadable" // what was handed in cannot be read
 )
 
-var failedFor = []string{FailedRegister, FailedUnreadable, FindingLocation, FindingMismatch, RevokedFinding, RevokedForged}
+// FailedFor lists why a reviewer may fail a certificate.
+var FailedFor = []string{FailedRegister, FailedUnreadable, FindingLocation, FindingMismatch, RevokedFinding, RevokedForged}
 
 var wants = map[string]struct{ must, may int }{
 	ActDraft:  {hasBy | hasPlace | hasTier, hasAssertions},
@@ -160,12 +161,12 @@ func (a Act) Validate() error {
 	}
 	switch a.Act {
 	case ActFail:
-		if !slices.Contains(failedFor, a.Code) {
-			return fmt.Errorf("certificate: code %.80q: want one of %s", a.Code, strings.Join(failedFor, ", "))
+		if !slices.Contains(FailedFor, a.Code) {
+			return fmt.Errorf("certificate: code %.80q: want one of %s", a.Code, strings.Join(FailedFor, ", "))
 		}
 	case ActRevoke:
-		if !slices.Contains(revokedFor, a.Code) {
-			return fmt.Errorf("certificate: reason %.80q: want one of %s", a.Code, strings.Join(revokedFor, ", "))
+		if !slices.Contains(RevokedFor, a.Code) {
+			return fmt.Errorf("certificate: reason %.80q: want one of %s", a.Code, strings.Join(RevokedFor, ", "))
 		}
 	case ActWindow:
 		if a.Window.From <= 0 || a.Window.Until <= a.Window.From || int64(a.Window.Until-a.Window.From) > MaxWindow {

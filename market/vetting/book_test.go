@@ -212,6 +212,9 @@ func TestRandomDevices(t *testing.T) {
 			before := step.State
 			step, events = next, append(events, e)
 			d := step.State
+			if err := (vetting.CarriedItem{Device: &vetting.CarriedDevice{Last: canon.Digest{1}, State: d}}).Validate(); (err == nil) != (d.Status != vetting.Released) {
+				t.Fatalf("seed %d: a log that goes on could not begin with this state, or with a released one: %v", seed, err)
+			}
 			switch {
 			case d.Holder.Host == "" || d.ContestedBy(d.Holder.Host):
 				t.Fatalf("seed %d: %+v", seed, d)

@@ -52,6 +52,8 @@ func TestWhatDocumentsCannotSay(t *testing.T) {
 		func(a *act) { a.Assertions = slices.Repeat(ten, 7) })
 	spoilt(t, "assess", acts(act{Act: vetting.ActAssess, Standing: vetting.Standing{At: now, Until: now + 1}}), func(a *act) { a.Standing.Until = now })
 
+	spoilt(t, "assertion", func() vetting.Assertion { return ten[6] }, func(a *vetting.Assertion) { a.Value = "no domain" }, func(a *vetting.Assertion) { a.Attribute = "party.tier" }, func(a *vetting.Assertion) { a.Subject.ID = "" })
+
 	type standing = vetting.Standing
 	spoilt(t, "standing", func() standing {
 		return standing{At: now, Until: now + 1, Findings: []vetting.Finding{{Code: vetting.FindingContested}, {Code: vetting.FindingTCB}}}

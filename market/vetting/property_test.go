@@ -77,6 +77,9 @@ func TestRandomLives(t *testing.T) {
 			case step.State.Status != step.Status || step.State.Reason != step.Reason:
 				t.Fatalf("seed %d: %s (%s) and %s (%s)", seed, step.Status, step.Reason, step.State.Status, step.State.Reason)
 			}
+			if err := (vetting.CarriedItem{Certificate: &vetting.CarriedCertificate{Last: canon.Digest{1}, State: step.State}}).Validate(); err != nil {
+				t.Fatalf("seed %d: a log that goes on could not begin with this state: %v", seed, err)
+			}
 			return true
 		}
 		apply(vetting.Act{Act: vetting.ActDraft, By: "user:olga", Place: place, Tier: claim.Tiers[r.IntN(4)], Assertions: ten})
