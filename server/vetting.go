@@ -57,6 +57,9 @@ func (s *Server) vetAll(ctx context.Context) error {
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
+		if err := s.headsFirst(ctx); err != nil { // this process, or its clock, may have stood still
+			return err
+		}
 		err = s.sit(ctx, func(v *sitting) error {
 			for _, j := range jobs {
 				if err := v.do(ctx, j); err != nil {
