@@ -220,8 +220,12 @@ func (r Report) Text() string {
 	default:
 		line("replay", "fault: %s", counted(r.FaultCount, "fault"))
 	}
-	line("log", "%s", Printable(r.Origin))
-	line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	if r.Origin == "" {
+		line("log", "none could be read")
+	} else {
+		line("log", "%s", Printable(r.Origin))
+		line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	}
 	if c := r.Continues; c != (ledger.Final{}) {
 		line("continues", "the log %s, which ended with size %d, root %s", Printable(c.Origin), c.Size, c.Root)
 	}

@@ -87,7 +87,7 @@ func Origin(text string) (string, error) {
 	host, port := strings.ToLower(u.Hostname()), u.Port()
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http" || host == "":
-		return "", fmt.Errorf("server URL %q: want https://host[:port]", text)
+		return "", fmt.Errorf("server URL %.300q: want https://host[:port]", text)
 	case u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return "", fmt.Errorf("server URL %q: want an origin alone, https://host[:port]", text)
 	case u.Scheme == "http" && !loopback(host):
@@ -131,7 +131,11 @@ const (
 
 func (p *Problem) Error() string {
 	s := fmt.Sprintf("server answered %d", p.Status)
-	for _, word := range []string{p.Code, p.Title, p.Detail} {
+	title := p.Title
+	if title == strings.ReplaceAll(p.Code, "-", " ") {
+		title = "" // not-found: not found
+	}
+	for _, word := range []string{p.Code, title, p.Detail} {
 		if word != "" {
 			s += ": " + word
 		}
@@ -146,6 +150,13 @@ func (p *Problem) Temporary() bool {
 
 // do sends one request and returns the body of an answer with the wanted status. Any other status becomes a *[Problem].
 func (c *Client) do(ctx context.Context, method, path, contentType string, body []byte, want int, limit int64) ([]byte, error) {
+	// Such a segment is an id that somebody left out. On the way it would be taken out of the path, which then is another.
+	bare, _, _ := strings.Cut(path, "?")
+	for _, segment := range strings.Split(bare, "/")[1:] {
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, fmt.Errorf("%s %s: %q is no id", method, path, segment)
+		}
+	}
 	req, err := http.NewRequestWithContext(ctx, method, c.origin+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
@@ -159,7 +170,10 @@ func (c *Client) do(ctx context.Context, method, path, contentType string, body 
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		if u := (*url.Error)(nil); errors.As(err, &u) { // it says method and URL once more
+			err = u.Err
+		}
+		return nil, fmt.Errorf("%s %s: no answer from %s: %w", method, path, c.origin, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != want {

@@ -143,6 +143,7 @@ func TestLoadRefusals(t *testing.T) {
 		{"party for evidence", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: sevsnp.tcb, of: party}]", "p.yaml:3:65: sevsnp.tcb of party can never be met: sevsnp claims speak of cpu"},
 		{"party wildcard", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: \"*.name\", of: party}]", "p.yaml:3:49: unknown claim *.name of party"},
 		{"country that is none", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: party.jurisdiction, of: party, in: [DE, UK]}]", `p.yaml:3:89: party.jurisdiction is a country of ISO 3166-1 (alpha-2), got "UK": the United Kingdom is GB`},
+		{"union of countries", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: party.jurisdiction, of: party, in: [EEA]}]", `"EEA": name its members: AT, BE, BG, CY, CZ, DE, DK, EE, ES, FI, FR, GR, HR, HU, IE, IS, IT, LI, `},
 		{"word that a claim never has", rule("claim: guest.measured, of: node, in: [tee, paravisr]"), `p.yaml:4:49: guest.measured is never "paravisr", nearest is paravisor: want one of tee, paravisor, host-vtpm, tpm`},
 		{"issuers that nothing reads", head + good + "issuers: [a.example]", "p.yaml:4:10: issuers: no rule speaks of the party"},
 		{"issuer twice", head + "issuers: [a.example, a.example]\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party}]", "p.yaml:3:22: issuer a.example is named twice"},

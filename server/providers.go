@@ -310,9 +310,9 @@ func (b badge) svg() []byte {
 	width := 60 + 12 + 7*len(text)
 	title := fmt.Sprintf("Assay: %s is %s by entry %d of %s", b.Provider, text, b.Index, b.Log)
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s"><title>%s</title>`+
-		`<rect width="60" height="20" fill="#1f2937"/><rect x="60" width="%d" height="20" fill="%s"/>`+
-		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11"><text x="12" y="14">assay</text><text x="66" y="14">%s</text></g></svg>`+"\n",
-		width, escaped(title), escaped(title), width-60, colour, escaped(text))
+		`<rect width="%d" height="20" fill="#1f2937"/><rect x="60" width="%d" height="20" fill="%s"/>`+
+		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle"><text x="30" y="14">assay</text><text x="%d" y="14">%s</text></g></svg>`+"\n",
+		width, escaped(title), escaped(title), width, width-60, colour, 60+(width-60)/2, escaped(text))
 }
 
 func escaped(text string) string {

@@ -269,17 +269,13 @@ func writeCertificate(out io.Writer, c vetting.Certificate) {
 		line("maintenance", "from %s until %s", w.From, w.Until)
 	}
 	for _, k := range c.Clocks {
-		over := ""
-		if k.Over {
-			over = ", which is over"
-		}
-		line("clock", "%s since %s, may last until %s%s", k.Code, k.Since, k.Due, over)
+		line("clock", "%s since %s, %s", k.Code, k.Since, lasting(k, c.Tier))
 	}
 	for _, f := range c.Standing.Findings {
-		line("finding", "%s %s", f.Code, f.About)
+		line("finding", "%s", strings.TrimSpace(f.Code+" "+f.About))
 	}
 	if len(c.Standing.Missing) > 0 {
-		line("next tier", "lacks %s", strings.Join(c.Standing.Missing, ", "))
+		line("next", "%s lacks %s", nextTier(c.Standing.Tier), strings.Join(c.Standing.Missing, ", "))
 	}
 	if c.Proposed.By != "" {
 		line("freeze", "proposed by %s, confirmed by nobody yet, until %s", c.Proposed.By, c.Proposed.Until)

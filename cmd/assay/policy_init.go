@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +99,20 @@ func (a *app) policyInit(file string, f initFlags, given func(flag string) bool)
 	return nil
 }
 
+// membersOf puts a union's members where its name stands. A country may stand in both.
+func membersOf(words []string) (all []string) {
+	for _, w := range words {
+		members := policy.Members(w)
+		if members == nil {
+			members = []string{w}
+		} else {
+			members = slices.DeleteFunc(members, func(c string) bool { return slices.Contains(words, c) })
+		}
+		all = append(all, members...)
+	}
+	return all
+}
+
 // answers takes what the flags say, and asks for the rest.
 func (a *app) answers(f initFlags, given func(flag string) bool) (policy.Answers, error) {
 	var x policy.Answers
@@ -140,10 +155,11 @@ func (a *app) answers(f initFlags, given func(flag string) bool) (policy.Answers
 			return ask("data-class", "What is the data? "+join(policy.DataClasses), string(policy.DataPersonal), f.data, func(s string) error { return x.DataClass.UnmarshalText([]byte(s)) })
 		},
 		func() error {
-			return ask("countries", "Under the law of which countries may it run? codes such as DE, FR, or any", "any", strings.Join(f.countries, ","), func(s string) error {
+			return ask("countries", "Under the law of which countries may it run? codes such as DE, FR, all of the EU or EEA, or any", "any", strings.Join(f.countries, ","), func(s string) error {
 				if err := words(&x.Countries)(s); err != nil {
 					return err
 				}
+				x.Countries = membersOf(x.Countries)
 				return policy.CheckCountries(x.Countries)
 			})
 		},

@@ -265,7 +265,12 @@ func nearestTo(p *policy.Policy, name string, hosts []policy.Candidate) (nearHos
 	if near := doc.Nearest(name, names); near != "" {
 		return nearHosts{}, withHint(err, "nearest name is %s", near)
 	}
-	return nearHosts{}, err
+	const some = 10
+	more := ""
+	if len(names) > some {
+		more = fmt.Sprintf(", and %d more", len(names)-some)
+	}
+	return nearHosts{}, withHint(err, "the hosts are: %s%s", strings.Join(names[:min(len(names), some)], ", "), more)
 }
 
 // printRefusal writes why a host is refused, one reason a line, and the hosts nearest to it.

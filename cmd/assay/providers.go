@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/files"
@@ -160,6 +161,23 @@ var lacking = map[string]string{
 	vetting.LacksWitness:  "too few witnesses cosign the log; the operator of the log asks more of them",
 }
 
+// nextTier names the tier above what counts, whatever the certificate carries of it.
+func nextTier(tier string) string {
+	i := slices.Index(claim.Tiers, tier) + 1
+	if i == len(claim.Tiers) {
+		return "it" // by the word of a server, which has reasons to say what does not go together
+	}
+	return "the next tier, " + claim.Tiers[i] + ","
+}
+
+// lasting says how long a fault may last, or what it comes to after that.
+func lasting(k vetting.Clock, tier string) string {
+	if k.Over {
+		return fmt.Sprintf("longer than it may, until %s: the tier is %s until that is mended", k.Due, cmp.Or(tier, "none"))
+	}
+	return "may last until " + k.Due.String()
+}
+
 func (a *app) providersWhyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why PROVIDER", Short: "Say why a provider stands in its tier, and what the next one lacks", Example: "  assay providers why p1", Args: cobra.ExactArgs(1),
@@ -174,7 +192,7 @@ func (a *app) providersWhyCommand() *cobra.Command {
 			for _, one := range p.Certificates {
 				fmt.Fprintf(a.stdout, "%s: %s (%s), tier %s\n", one.ID, one.Status, one.Reason, cmp.Or(one.Tier, "none"))
 				for _, k := range one.Clocks {
-					fmt.Fprintf(a.stdout, "  %s since %s, may last until %s\n", k.Code, k.Since, k.Due)
+					fmt.Fprintf(a.stdout, "  %s since %s, %s\n", k.Code, k.Since, lasting(k, one.Tier))
 				}
 				for _, at := range one.Standing.Attributes {
 					if at.Status != vetting.StatusValid {
@@ -185,7 +203,7 @@ func (a *app) providersWhyCommand() *cobra.Command {
 					fmt.Fprintf(a.stdout, "  what counts carries %s: renew it for that tier\n", one.Standing.Tier)
 				}
 				for _, m := range one.Standing.Missing {
-					fmt.Fprintf(a.stdout, "  the next tier lacks %s: %s\n", m, lacking[m])
+					fmt.Fprintf(a.stdout, "  %s lacks %s: %s\n", nextTier(one.Standing.Tier), m, lacking[m])
 				}
 			}
 			return nil
