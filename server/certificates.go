@@ -329,6 +329,7 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 			return err
 		}
 		provider, own := d.Holder.Provider, who.mayKnow(d.Holder.Provider)
+		gives := who.use == client.RoleAdmin || r.Host == d.Holder.Host
 		for _, c := range d.Challengers {
 			if c.Host != r.Host || r.Act != vetting.DeviceRelease {
 				continue
@@ -336,7 +337,7 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 			if theirs, err := s.readerFor(who).ownsNode(ctx, c.Host); err != nil {
 				return err
 			} else if theirs { // who contests it gives that up
-				provider, own = c.Provider, true
+				provider, own, gives = c.Provider, true, true
 			}
 		}
 		if !own {
@@ -345,24 +346,15 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 		if who.use != client.RoleAdmin && r.Act != vetting.DeviceRelease {
 			return refuse(codeForbidden, "act %s is of who reviews and rules: an admin", r.Act)
 		}
-		before := d
+		if r.Act == vetting.DeviceRelease && !gives { // who else shows it is nothing that its holder could find out by asking
+			return refuse(codeNotNow, "device %s: host %.80q is not yours to give it up for", id, r.Host)
+		}
 		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: provider, Host: r.Host, By: who.token.Principal, Evidence: r.Evidence}
 		if err := sighting.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}
 		if err := v.sighting(ctx, sighting); err != nil {
 			return err
-		}
-		for _, h := range append(before.Challengers, before.Holder) { // what they may show is another now
-			c, ok, err := s.certificateOf(ctx, v.sql, "", h.Host)
-			if err != nil {
-				return err
-			}
-			if ok {
-				if err := addWork(ctx, v.sql, workAssess, c.ID, "", v.now); err != nil {
-					return err
-				}
-			}
 		}
 		d, err = loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, id)
 		return err
@@ -394,19 +386,24 @@ func (s *Server) simulate(ctx context.Context, who caller, r client.Simulation) 
 	if len(policies) == 0 {
 		policies = append(policies, s.given.policy)
 	}
-	hosts, err := s.candidates(ctx, who)
+	var then vetting.Parameters
+	var now canon.Time
+	err := s.view(ctx, func(_ *vetting.Registry, h *vetting.History, at canon.Time) error {
+		then, now = h.At(r.Date), at
+		return nil
+	})
+	if err == nil && r.Date < now {
+		err = refuse(codeMalformed, "date %s: it is past", r.Date)
+	}
 	if err != nil {
 		return simulated{}, err
 	}
-	out := simulated{Hosts: len(hosts), Falls: []vetting.Fall{}}
-	err = s.view(ctx, func(_ *vetting.Registry, h *vetting.History, now canon.Time) error {
-		if r.Date < now {
-			return refuse(codeMalformed, "date %s: it is past", r.Date)
-		}
-		out.Falls = append(out.Falls, vetting.Recover(vetting.Recovery{Date: r.Date, Model: r.Model, Exploited: r.Exploited}, hosts, policies, h.At(now), now)...)
-		return nil
-	})
-	return out, err
+	hosts, err := s.candidates(ctx, who, true)
+	if err != nil {
+		return simulated{}, err
+	}
+	falls := vetting.Recover(vetting.Recovery{Date: r.Date, Model: r.Model, Exploited: r.Exploited}, hosts, policies, then, now)
+	return simulated{Hosts: len(hosts), Falls: append([]vetting.Fall{}, falls...)}, nil
 }
 
 type rulesInput struct {
@@ -455,9 +452,7 @@ func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.L
 		if err := v.happen(ctx, ledger.Draft{Kind: ledger.KindRules, Stream: ledger.StreamServer, Body: body, Refs: refs}); err != nil {
 			return err
 		}
-		_, err = v.sql.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, CAST($2 AS TEXT), CAST($1 AS BIGINT) FROM machine
-			WHERE kind = 'certificate' AND due IS NOT NULL ON CONFLICT (kind, id, arg) DO NOTHING`, int64(p.Effective), l.Body.String())
-		return err
+		return addWork(ctx, v.sql, workRules, "", l.Body.String(), p.Effective)
 	})
 	return l, refused(err)
 }

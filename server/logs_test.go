@@ -493,6 +493,10 @@ func TestCloseWitnessed(t *testing.T) {
 		t.Errorf("the witnesses do not know it: %v", p)
 	}
 	know("assay.test/2", "assay.test/3")
+	c := w.vet("p1", n)
+	if !c.Standing.Witnessed {
+		t.Errorf("a quorum cosigned: %+v", c.Standing)
+	}
 	w.only()
 	must(t, w.client(w.admin).CloseLog(t.Context(), "assay.test/2"))
 	if err := w.server.Advance(t.Context()); err == nil {
@@ -506,6 +510,9 @@ func TestCloseWitnessed(t *testing.T) {
 	}
 	if _, err := logs[1].Published(t.Context()); err == nil {
 		t.Error("the next log is published before the end of the one before it")
+	}
+	if c = w.act(c.ID, client.CertificateAct{Act: vetting.ActAssess}); !c.Standing.Witnessed {
+		t.Error("what the witnesses cosigned last is of the log before, and counts no more")
 	}
 	_, err = n.client().Challenge(t.Context(), nil)
 	refused(t, err, http.StatusServiceUnavailable, "closing")

@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/market/vetting"
@@ -89,15 +91,15 @@ func (s *Server) providerOperations(api huma.API) {
 		func(ctx context.Context, in *factsInput) (*empty, error) {
 			return &empty{}, s.setProvider(ctx, in.ID, in.Body)
 		})
-	json := operation(http.MethodGet, "/v1/providers/{id}/badge.json", "badge", "Ask for a provider's badge, as the log has it", http.StatusOK, 0)
-	register(s, api, json, func(ctx context.Context, in *badgeInput) (*answer[badge], error) {
+	document := operation(http.MethodGet, "/v1/providers/{id}/badge.json", "badge", "Ask for a provider's badge, as the log has it", http.StatusOK, 0)
+	register(s, api, document, func(ctx context.Context, in *badgeInput) (*answer[badge], error) {
 		return answered(s.badge(ctx, in.ID))
 	})
 	svg := operation(http.MethodGet, "/v1/providers/{id}/badge.svg", "badgeImage", "Ask for a provider's badge as an image", http.StatusOK, 0)
 	svg.Responses = responses(http.StatusOK, svgType, &huma.Schema{Type: huma.TypeString})
 	register(s, api, svg, func(ctx context.Context, in *badgeInput) (*rawBody, error) {
 		b, err := s.badge(ctx, in.ID)
-		return &rawBody{ContentType: svgType, CacheControl: "public, max-age=60", Body: b.svg()}, err
+		return &rawBody{ContentType: svgType, CacheControl: "no-cache", Body: b.svg()}, err
 	})
 }
 
@@ -112,20 +114,24 @@ func (s *Server) providers(ctx context.Context, who caller, after string) (provi
 		if err != nil {
 			return list, fmt.Errorf("list providers: %w", err)
 		}
+		standing, err := s.standing(ctx, names)
+		if err != nil {
+			return list, err
+		}
 		for _, name := range names {
 			row := providerRow{Provider: name}
-			all, err := s.certificatesOf(ctx, name)
-			if err != nil {
-				return list, err
+			for _, c := range standing[name] {
+				row.Certificates++
+				row.Tier = vetting.Higher(row.Tier, c.Tier)
 			}
-			for _, c := range all {
-				if c.Live() {
-					row.Certificates++
-					row.Tier = vetting.Higher(row.Tier, c.Tier)
+			if row.Certificates == 0 && who.use == client.RoleRenter {
+				all, err := s.certificatesOf(ctx, name)
+				if err != nil {
+					return list, err
 				}
-			}
-			if who.use == client.RoleRenter && !slices.ContainsFunc(all, vetting.Certificate.Stood) {
-				continue
+				if !slices.ContainsFunc(all, vetting.Certificate.Stood) {
+					continue
+				}
 			}
 			if list.Providers = append(list.Providers, row); len(list.Providers) == MaxPage {
 				list.After = name
@@ -250,54 +256,81 @@ func (s *Server) setProvider(ctx context.Context, id string, f client.ProviderFa
 	}))
 }
 
-// badge returns the badge of a provider: its highest certificate that stands by an entry which a checkpoint covers. Whatever
-// was said elsewhere, a provider without one has no badge.
-func (s *Server) badge(ctx context.Context, provider string) (b badge, err error) {
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT state, entry FROM machine WHERE kind = 'certificate' AND tenant = $1 ORDER BY id`, provider)
+// certified is what lists and badges need of a certificate that stands.
+type certified struct {
+	ID      string     `json:"id"`
+	Tier    string     `json:"tier"`
+	Status  string     `json:"status"`
+	Updated canon.Time `json:"updated"`
+	Expires canon.Time `json:"expires"`
+	entry   canon.Digest
+}
+
+// standing returns the certificates of providers that stand, by provider, in the order of their ids.
+func (s *Server) standing(ctx context.Context, providers []string) (map[string][]certified, error) {
+	out := map[string][]certified{}
+	if len(providers) == 0 {
+		return out, nil
+	}
+	var those filter
+	those.and(`kind = 'certificate'`)
+	those.among(`tenant`, providers)
+	those.among(`status`, []string{vetting.Certified, vetting.Renewing, vetting.Suspended})
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT tenant, state, entry FROM machine WHERE `+those.String()+` ORDER BY id`, those.args...)
 	if err != nil {
-		return b, fmt.Errorf("read certificates: %w", err)
+		return nil, fmt.Errorf("read certificates: %w", err)
 	}
 	defer rows.Close()
-	now := s.time()
 	for rows.Next() {
-		var state string
-		var entry canon.Digest
-		var c vetting.Certificate
-		if err := rows.Scan(&state, &entry); err != nil {
-			return b, fmt.Errorf("read certificates: %w", err)
+		var provider, state string
+		var c certified
+		if err := rows.Scan(&provider, &state, &c.entry); err != nil {
+			return nil, fmt.Errorf("read certificates: %w", err)
 		}
-		if err := canon.Unmarshal([]byte(state), &c); err != nil {
-			return b, fmt.Errorf("damaged database: certificate: %w", err)
+		if err := json.Unmarshal([]byte(state), &c); err != nil {
+			return nil, fmt.Errorf("damaged database: certificate: %w", err)
 		}
-		if !c.Live() || c.Tier == "" || c.Expires <= now || b.Tier != "" && vetting.Higher(b.Tier, c.Tier) == b.Tier {
+		out[provider] = append(out[provider], c)
+	}
+	return out, rows.Err()
+}
+
+// badge returns the badge of a provider: of the highest tier in which a certificate of it stands by an entry which a checkpoint
+// covers, the one whose last entry is the oldest. Whatever was said elsewhere, a provider without one has no badge.
+func (s *Server) badge(ctx context.Context, provider string) (badge, error) {
+	standing, err := s.standing(ctx, []string{provider})
+	if err != nil {
+		return badge{}, err
+	}
+	now := s.time()
+	best := map[string]certified{}
+	for _, c := range standing[provider] {
+		if old, ok := best[c.Tier]; c.Expires > now && (!ok || c.Updated < old.Updated) {
+			best[c.Tier] = c
+		}
+	}
+	for _, tier := range slices.Backward(claim.Tiers) {
+		c, ok := best[tier]
+		if !ok {
 			continue
 		}
-		r, err := s.store.Entry(ctx, entry)
+		r, err := s.store.Entry(ctx, c.entry)
 		if err != nil {
-			return b, err
+			return badge{}, err
 		}
 		of, err := s.store.numbered(ctx, r.Log)
 		if err != nil {
-			return b, err
+			return badge{}, err
 		}
 		published, err := of.Published(ctx)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return badge{}, err
 		}
-		if err != nil {
-			return b, err
-		}
-		if r.Index < published.Size {
-			b = badge{badgeType, provider, c.ID, c.Tier, c.Status, c.Expires, of.Origin, r.Index, entry, published.Size}
+		if err == nil && r.Index < published.Size {
+			return badge{badgeType, provider, c.ID, c.Tier, c.Status, c.Expires, of.Origin, r.Index, c.entry, published.Size}, nil
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return b, err
-	}
-	if b.Tier == "" {
-		return b, refuse(codeNotFound, "no certificate in log")
-	}
-	return b, nil
+	return badge{}, refuse(codeNotFound, "no certificate in log")
 }
 
 // svg draws the badge: two fields, the second one in the colour of the tier.

@@ -287,6 +287,15 @@ func (r *run) start(f Finding, at canon.Time, q Parameters) {
 	if r.clock(f.Code) >= 0 {
 		return
 	}
+	c := r.newClock(f, at, q)
+	c.Over = c.Due <= at
+	r.Clocks = append(r.Clocks, c)
+	slices.SortFunc(r.Clocks, func(a, b Clock) int { return cmp.Compare(a.Code, b.Code) })
+	r.drafts = append(r.drafts, Notice{Notice: NoticeClock, Certificate: r.ID, About: c.Code, At: at, Due: c.Due}.draft(r.Place.Provider))
+}
+
+// newClock returns the clock of a finding that is made at an instant.
+func (r *run) newClock(f Finding, at canon.Time, q Parameters) Clock {
 	since := f.Since
 	if since == 0 {
 		since = at
@@ -303,10 +312,15 @@ func (r *run) start(f Finding, at canon.Time, q Parameters) {
 		c.Since, c.Due = r.Clocks[i].Since, min(r.Clocks[i].Due, c.Due)
 	}
 	c.Due = r.left(f.Code, at, c.Due)
-	c.Over = c.Due <= at
-	r.Clocks = append(r.Clocks, c)
-	slices.SortFunc(r.Clocks, func(a, b Clock) int { return cmp.Compare(a.Code, b.Code) })
-	r.drafts = append(r.drafts, Notice{Notice: NoticeClock, Certificate: r.ID, About: c.Code, At: at, Due: c.Due}.draft(r.Place.Provider))
+	return c
+}
+
+// graceEnd returns when the grace of a finding ends that is made at an instant: that of its clock, where one runs.
+func (r *run) graceEnd(f Finding, at canon.Time, q Parameters) canon.Time {
+	if i := r.clock(f.Code); i >= 0 {
+		return r.Clocks[i].Due
+	}
+	return r.newClock(f, at, q).Due
 }
 
 // stands reports whether a clock stands still: that a host is silent is not held against it while nobody listens.

@@ -181,3 +181,68 @@ func TestRandomLives(t *testing.T) {
 	}
 	t.Logf("%d kinds of states", len(reached))
 }
+
+// TestRecoveryComesAsSimulated lives certificates whose firmware was out of date and mended at random, asks what a recovery day
+// would do, and then lets it come to a host that nobody updates: it falls when that was said, to the tier that was said.
+func TestRecoveryComesAsSimulated(t *testing.T) {
+	early, spent := 0, 0
+	for seed := range 60 {
+		r := rand.New(rand.NewPCG(uint64(seed), 8))
+		f := certified(t, claim.TierAttested)
+		at, wrong := now, ""
+		for range 3 {
+			wrong = []string{"", vetting.FindingTCB, vetting.FindingExploited}[r.IntN(3)]
+			for range 1 + r.IntN(4) {
+				at += day - 1
+				f.weigh(at, faults(wrong)...)
+			}
+		}
+		if f.state.Tier != claim.TierAttested {
+			continue // it has fallen already
+		}
+		recovery := vetting.Recovery{Date: at + day*canon.Time(1+r.IntN(12)), Model: "genoa", Exploited: r.IntN(2) == 0}
+		falls := vetting.Recover(recovery, []vetting.Candidate{{Certificate: f.state, Claims: sound(true)}}, nil, f.At(recovery.Date), at)
+		if len(falls) != 1 {
+			t.Fatalf("seed %d: %+v", seed, falls)
+		}
+		if falls[0].Falls <= recovery.Date {
+			early++
+		}
+		if len(f.state.Spent) > 0 {
+			spent++
+		}
+		for weighed := at + day - 1; f.state.Tier == claim.TierAttested; {
+			if weighed <= recovery.Date && recovery.Date < weighed+day-1 {
+				weighed = recovery.Date // on that day it shows its evidence at once
+			}
+			if f.step.Due < weighed {
+				at = f.step.Due
+				f.do(at, vetting.Act{Act: vetting.ActDue})
+				continue
+			}
+			at = weighed
+			shows := wrong
+			if at >= recovery.Date && wrong != vetting.FindingExploited {
+				shows = vetting.FindingTCB
+				if recovery.Exploited {
+					shows = vetting.FindingExploited
+				}
+			}
+			f.weigh(at, faults(shows)...)
+			weighed += day - 1
+		}
+		if at != falls[0].Falls || f.state.Tier != falls[0].Left {
+			t.Errorf("seed %d: it fell at %s to %s, simulated %+v (%s before, %+v)", seed, at, f.state.Tier, falls[0], wrong, recovery)
+		}
+	}
+	if early == 0 || spent == 0 {
+		t.Errorf("%d of them fall before the day, %d have spent a grace: the test shows nothing of these", early, spent)
+	}
+}
+
+func faults(code string) []func(*vetting.Observed) {
+	if code == "" {
+		return nil
+	}
+	return []func(*vetting.Observed){finding(code)}
+}
