@@ -310,3 +310,43 @@ func TestUptimeOfManyPieces(t *testing.T) {
 		l.audited()
 	})
 }
+
+// TestWhichBadge: a badge is of the highest tier in which a certificate stands as a checkpoint has it, and in its term.
+func TestWhichBadge(t *testing.T) {
+	l := newLab(t, "")
+	n, m, o := l.join("one"), l.join("two"), l.join("three")
+	for _, x := range []*node{n, m, o} {
+		x.prove()
+	}
+	first := l.vet("p1", n)
+	l.clock.advance(time.Second)
+	second := l.vet("p1", m)
+	shows := func(when string, want ...string) {
+		t.Helper()
+		r, body := l.send(http.MethodGet, "/v1/providers/p1/badge.json", "", "", nil)
+		var b struct{ Certificate, Tier string }
+		must(t, json.Unmarshal(body, &b))
+		if got := []string{b.Certificate, b.Tier}; r.StatusCode == http.StatusOK && !slices.Equal(got, want) || r.StatusCode != http.StatusOK && want != nil {
+			t.Errorf("%s: %s %s, want %s", when, r.Status, body, want)
+		}
+	}
+	shows("nothing is published")
+	l.advance()
+	shows("two of a tier", first.ID, claim.TierAnonymous)
+	assess := client.CertificateAct{Act: vetting.ActAssess}
+	l.clock.advance(time.Second)
+	l.act(first.ID, assess)
+	shows("the first as no checkpoint has it yet", second.ID, claim.TierAnonymous)
+	l.registerIssuer("lei.example", "party.identity", "party.legal-entity", "party.jurisdiction")
+	l.vouch("p1", 300*day)
+	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
+	var c vetting.Certificate
+	must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: o.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+	shows("a higher one as no checkpoint has it yet", second.ID, claim.TierAnonymous)
+	l.advance()
+	shows("a higher one", c.ID, claim.TierIdentified)
+	l.clock.advance(400 * day)
+	shows("when all terms are over and nobody has looked")
+}
