@@ -341,9 +341,8 @@ func TestWhichBadge(t *testing.T) {
 	l.vouch("p1", 300*day)
 	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 	var c vetting.Certificate
-	must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: o.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+	rita := l.asked(client.CertificateRequest{Provider: "p1", Host: o.id, Tier: claim.TierIdentified}, &c)
+	l.pass(rita, c.ID)
 	shows("a higher one as no checkpoint has it yet", second.ID, claim.TierAnonymous)
 	l.advance()
 	shows("a higher one", c.ID, claim.TierIdentified)
