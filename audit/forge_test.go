@@ -60,7 +60,9 @@ func richly(t *testing.T) *provider {
 	s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), observed)
 	s.act(vetting.Act{Certificate: "c-3", Act: vetting.ActPass, By: "user:rita", Standing: standing}, observed)
 	s.act(vetting.Act{Certificate: "c-3", Act: vetting.ActWindow, By: "user:olga", Window: vetting.Window{From: s.now + day, Until: s.now + 2*day}, Reason: "cables"})
-	s.act(vetting.Act{Certificate: "c-3", Act: vetting.ActFreeze, By: "user:adam", Officers: []string{"user:adam", "user:eve"}})
+	for _, by := range []string{"user:adam", "user:eve"} {
+		s.act(vetting.Act{Certificate: "c-3", Act: vetting.ActFreeze, By: by})
+	}
 	return s
 }
 

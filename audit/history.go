@@ -318,6 +318,7 @@ func (r *replay) learn(ctx context.Context, index int64, commitment canon.Digest
 		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 			r.links.enrolment(n, e, r.carried(e))
+			r.noteShown(moment{index, e.Time}, n)
 			if r.carried(e) {
 				r.carries("enrolment")
 			}
@@ -379,6 +380,7 @@ func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry)
 	if err := r.record(r.checkScope(index, e), index, e.Kind); err != nil {
 		return err
 	}
+	r.noteAnswer(strings.TrimPrefix(e.Stream, ledger.NodeStream("")), moment{index, e.Time})
 	s := submission{index: index, challenge: NoIndex, node: r.node(strings.TrimPrefix(e.Stream, ledger.NodeStream(""))), first: noRow, last: noRow}
 	known, err := r.submissionOf(ctx, e.Body)
 	if err != nil {

@@ -29,6 +29,8 @@ type vetted struct {
 	names     map[string]int32 // of nodes
 	appraised [][]judged       // by node, in log order: the last one that everybody must have seen, and what came since
 	measured  map[string][]measure
+	heard     map[string][]moment // by node, the last evidence in the same way
+	lineups   map[string][]lineup // and the last devices
 	resumed   resumed
 	elsewhere []elsewhere
 }
@@ -48,6 +50,12 @@ type measure struct {
 	from vetting.CarriedBenchmark
 }
 
+// lineup is what a node showed.
+type lineup struct {
+	moment
+	devices []ledger.Device
+}
+
 // judged is an appraisal as the log has it.
 type judged struct {
 	moment
@@ -62,8 +70,9 @@ func (k operatorKeys) SignerOf(e ledger.Envelope, use string, at canon.Time) (le
 }
 
 func (r *replay) openBook() {
-	r.book = vetting.NewBook(operatorKeys{r}, vetting.Known{Appraised: r.checkHardware, Measured: r.checkMeasured, Seen: r.checkSeen})
+	r.book = vetting.NewBook(operatorKeys{r}, vetting.Known{Appraised: r.checkHardware, Measured: r.checkMeasured, Heard: r.checkHeard, Seen: r.checkSeen})
 	r.names, r.measured = map[string]int32{}, map[string][]measure{}
+	r.heard, r.lineups = map[string][]moment{}, map[string][]lineup{}
 }
 
 // node returns the number of a node.
@@ -78,11 +87,27 @@ func (v *vetted) node(name string) int32 {
 
 // noteAppraisal takes the last appraisal of a node into account.
 func (v *vetted) noteAppraisal(node int32, now moment, body canon.Digest) {
-	all := append(v.appraised[node], judged{now, body})
-	for len(all) > 1 && all[1].time+timeSlack <= now.time {
+	v.appraised[node] = recent(append(v.appraised[node], judged{now, body}))
+}
+
+// recent leaves out what nobody looks at any more: what is before the last one that everybody must have seen.
+func recent[T interface{ when() canon.Time }](all []T) []T {
+	for now := all[len(all)-1].when(); len(all) > 1 && all[1].when()+timeSlack <= now; {
 		all = all[1:]
 	}
-	v.appraised[node] = all
+	return all
+}
+
+// noteAnswer takes evidence of a node into account.
+func (v *vetted) noteAnswer(node string, now moment) {
+	v.heard[node] = recent(append(v.heard[node], now))
+}
+
+// noteShown takes what a node showed into account.
+func (v *vetted) noteShown(now moment, n ledger.Enrolment) {
+	if n.Basis == ledger.BasisShown || n.Basis == ledger.BasisEvidence {
+		v.lineups[n.Node] = recent(append(v.lineups[n.Node], lineup{now, n.Devices}))
+	}
 }
 
 // learnVetting folds an entry of vetting. That the event before owes another one is a fault of its own.
@@ -405,6 +430,44 @@ func (r *replay) checkMeasured(o vetting.Observed, host string, at canon.Time) e
 	}
 	return fmt.Errorf("differs: host %s logged as measured with score %d at %s, recomputed %d at %s", host, o.Measured, o.MeasuredAt,
 		credited.Result.Score, canon.Time(credited.Starts/1000))
+}
+
+// checkHeard holds when a host is said to have sent its last evidence, and what it is said to have shown, against the log. Of the
+// entries of the last moments the observer may have known some and not others. Where the log continues another one, evidence of
+// before it is the operator's word.
+func (r *replay) checkHeard(o vetting.Observed, p vetting.Place) error {
+	now := r.reading
+	must, fits := canon.Time(0), o.Answered == 0
+	for _, m := range r.heard[p.Host] {
+		if m.seen(now.index, now.time) {
+			must, fits = m.time, o.Answered == m.time
+		} else {
+			fits = fits || o.Answered == m.time
+		}
+	}
+	if before := r.report.Continues != (ledger.Final{}) && must == 0 && o.Answered <= r.opens.Time; !fits && !before {
+		return fmt.Errorf("differs: host %s logged as answering last at %s, by its evidence it was at %s", p.Host, o.Answered, must)
+	}
+	named := func(all []ledger.Device) (ids []string) {
+		for _, d := range all {
+			ids = append(ids, vetting.NewDevice(d.Kind, d.Value, nil).ID)
+		}
+		slices.Sort(ids)
+		return p.Others(ids)
+	}
+	var shown []string
+	fits = len(o.Shown) == 0
+	for _, s := range r.lineups[p.Host] {
+		if is := named(s.devices); s.seen(now.index, now.time) {
+			shown, fits = is, slices.Equal(o.Shown, is)
+		} else {
+			fits = fits || slices.Equal(o.Shown, is)
+		}
+	}
+	if !fits {
+		return fmt.Errorf("differs: host %s logged as showing %v, by the entries before it showed %v", p.Host, o.Shown, shown)
+	}
+	return nil
 }
 
 // told returns what a verdict was told of the party.

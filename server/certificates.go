@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -78,17 +79,6 @@ func (s *Server) certificateOperations(api huma.API) {
 		})
 }
 
-// principal names who acts: somebody for whom an admin speaks, or the token.
-func principal(who caller, as string) (string, error) {
-	switch {
-	case as == "":
-		return who.token.Principal, nil
-	case who.use != client.RoleAdmin:
-		return "", refuse(codeForbidden, "an admin alone speaks for others, and names %.80q", as)
-	}
-	return as, nil
-}
-
 // refused turns an event that does not fit into a refusal, and passes on any other error.
 func refused(err error) error {
 	var e *eventError
@@ -124,10 +114,7 @@ func (s *Server) requestCertificate(ctx context.Context, who caller, r client.Ce
 		return c, err
 	}
 	id := "c-" + hex.EncodeToString(draw)
-	by, err := principal(who, r.As)
-	if err != nil {
-		return c, err
-	}
+	by := who.token.Principal
 	err = s.sit(ctx, func(v *sitting) error {
 		if !who.mayKnow(r.Provider) {
 			return refuse(codeNotFound, "no such provider")
@@ -241,12 +228,8 @@ func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r 
 	if !actsAsked[r.Act] {
 		return c, refuse(codeMalformed, "act %.80q: nothing that can be asked for", r.Act)
 	}
-	by, err := principal(who, r.As)
-	if err != nil {
-		return c, err
-	}
 	a := vetting.Act{
-		Act: r.Act, By: by, Tier: r.Tier, Reviewer: r.Reviewer, Officers: r.Officers, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
+		Act: r.Act, By: who.token.Principal, Tier: r.Tier, Reviewer: r.Reviewer, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
 		Reason: r.Reason, Window: vetting.Window{From: r.From, Until: r.Until}, Assertions: said,
 	}
 	err = s.sit(ctx, func(v *sitting) error {
@@ -268,6 +251,9 @@ func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r 
 		if err := check.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}
+		if err := v.twoHands(ctx, c, a); err != nil {
+			return err
+		}
 		if weighs {
 			err = v.weigh(ctx, c, a)
 		} else {
@@ -287,14 +273,54 @@ func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r 
 	return c, refused(err)
 }
 
+// twoHands refuses an act that asks for two people, where one token may be behind both: whoever makes a token has seen it, and
+// can act by it. A reviewer is nobody who made the token of who asked, nor has a token made by them; of the tokens of two
+// officers no maker is the same. Who logs in has a token that nobody else made.
+func (v *sitting) twoHands(ctx context.Context, c vetting.Certificate, a vetting.Act) error {
+	who, others := c.Apart(a, v.now)
+	if who == "" {
+		return nil
+	}
+	of, err := v.hands(ctx, who)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		if other == "" || other == who { // the life cycle says what is wrong with that
+			continue
+		}
+		theirs, err := v.hands(ctx, other)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(theirs, who) || slices.Contains(of, other) {
+			return refuse(codeForbidden, "%s and %s are one hand: the token of one was made by the other", who, other)
+		}
+		if a.Act == vetting.ActFreeze && slices.ContainsFunc(of, func(h string) bool { return slices.Contains(theirs, h) }) {
+			return refuse(codeForbidden, "%s and %s are one hand: their tokens were made by one admin; a freeze needs two officers who log in (assay access)", who, other)
+		}
+	}
+	return nil
+}
+
+// hands returns a principal, who made its token, who made that one's, and so on.
+func (v *sitting) hands(ctx context.Context, principal string) (all []string, err error) {
+	for principal != "" && !slices.Contains(all, principal) {
+		all = append(all, principal)
+		var maker string
+		err := v.sql.QueryRowContext(ctx, `SELECT made_by FROM secret WHERE principal = $1 AND id = $2`, principal, strings.TrimPrefix(principal, tokenPrincipal(""))).Scan(&maker)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, fmt.Errorf("look up who made the token of %s: %w", principal, err)
+		}
+		principal = maker
+	}
+	return all, nil
+}
+
 // actOnDevice lets the operator of a host that holds or shows a device give it up, and an admin say whose it is.
 func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r client.DeviceAct) (d vetting.DeviceState, err error) {
 	if r.Act != vetting.DeviceSettle && r.Act != vetting.DeviceRelease {
 		return d, refuse(codeMalformed, "act %.80q: want settle or release", r.Act)
-	}
-	by, err := principal(who, r.As)
-	if err != nil {
-		return d, err
 	}
 	err = s.sit(ctx, func(v *sitting) error {
 		if d, err = loadMachine[vetting.DeviceState](ctx, v.sql, s.store.db.ForUpdate(), machineDevice, id); errors.Is(err, errNoMachine) {
@@ -323,7 +349,7 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 		if r.Act == vetting.DeviceRelease && !gives { // who else shows it is nothing that its holder could find out by asking
 			return refuse(codeNotNow, "device %s: host %.80q is not yours to give it up for", id, r.Host)
 		}
-		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: provider, Host: r.Host, By: by, Evidence: r.Evidence}
+		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: provider, Host: r.Host, By: who.token.Principal, Evidence: r.Evidence}
 		if err := sighting.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}

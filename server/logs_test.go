@@ -429,7 +429,7 @@ func TestKillClosing(t *testing.T) {
 				must(t, err)
 				must(t, operator.RegisterIssuer(t.Context(), client.IssuerRegistration{ID: "lei.example", Key: spkiOf(t, "lei.example"), Attributes: []string{"party.identity"}, Until: canon.At(worldBegin.Add(400 * day))}))
 				var cert vetting.Certificate
-				must(t, operator.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &cert))
+				must(t, operator.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified}, &cert))
 				must(t, operator.CloseLog(t.Context(), "assay.test/2"))
 				if err := c.cmd.Wait(); err == nil || c.cmd.ProcessState.Exited() {
 					t.Fatalf("the child ended by itself: %v\n%s", err, &c.said)

@@ -25,6 +25,10 @@ type (
 	providerInput struct {
 		ID string `path:"id"`
 	}
+	partyRefusalInput struct {
+		ID   string `path:"id"`
+		Body client.PartyQuestion
+	}
 	badgeInput struct {
 		ID string `path:"id"`
 	}
@@ -75,9 +79,13 @@ func (s *Server) providerOperations(api huma.API) {
 		func(ctx context.Context, in *providersInput) (*answer[providerList], error) {
 			return answered(s.providers(ctx, callerOf(ctx), in.After))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/providers/{id}", "provider", "Ask what is known of a provider; a renter is told what its certificates that stand say", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/providers/{id}", "provider", "Ask what is known of a provider; a renter is told what its certificates say that stand or stood", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *providerInput) (*answer[providerAnswer], error) {
 			return answered(s.provider(ctx, callerOf(ctx), in.ID))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/providers/{id}/refusal", "partyRefusal", "Ask why a provider's certificates are not what a policy asks of the party; nothing is stored", http.StatusOK, MaxVettingJSON, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+		func(ctx context.Context, in *partyRefusalInput) (*answer[partyRefusal], error) {
+			return answered(s.partyRefusal(ctx, callerOf(ctx), in.ID, in.Body))
 		})
 	register(s, api, operation(http.MethodPut, "/v1/providers/{id}", "setProvider", "Record what the operator found out about a provider", http.StatusNoContent, MaxJSON, schemeAdmin),
 		func(ctx context.Context, in *factsInput) (*empty, error) {
@@ -98,7 +106,7 @@ func (s *Server) providerOperations(api huma.API) {
 const svgType = "image/svg+xml"
 
 // providers lists the providers that a caller may know of, in the order of their ids: a renter knows of those that have a
-// certificate which stands. The page ends with one that is listed: where the next begins names no other.
+// certificate which stands, or stood. The page ends with one that is listed: where the next begins names no other.
 func (s *Server) providers(ctx context.Context, who caller, after string) (providerList, error) {
 	list := providerList{Providers: []providerRow{}}
 	for {
@@ -117,7 +125,13 @@ func (s *Server) providers(ctx context.Context, who caller, after string) (provi
 				row.Tier = vetting.Higher(row.Tier, c.Tier)
 			}
 			if row.Certificates == 0 && who.use == client.RoleRenter {
-				continue
+				all, err := s.certificatesOf(ctx, name)
+				if err != nil {
+					return list, err
+				}
+				if !slices.ContainsFunc(all, vetting.Certificate.Stood) {
+					continue
+				}
 			}
 			if list.Providers = append(list.Providers, row); len(list.Providers) == MaxPage {
 				list.After = name
@@ -153,7 +167,7 @@ func (s *Server) certificatesOf(ctx context.Context, provider string) ([]vetting
 	return machines[vetting.Certificate](ctx, s.store.db.Reader(), `kind = 'certificate' AND tenant = $1`, provider)
 }
 
-// provider says what is known of a provider to those who may know it all, and to a renter what its certificates say that stand.
+// provider says what is known of a provider to those who may know it all, and to a renter what its certificates say that stand or stood.
 func (s *Server) provider(ctx context.Context, who caller, id string) (p providerAnswer, err error) {
 	if who.use == client.RoleRenter {
 		return s.shownToRenters(ctx, id)
@@ -205,17 +219,21 @@ func (s *Server) provider(ctx context.Context, who caller, id string) (p provide
 	return p, rows.Err()
 }
 
-// shownToRenters leaves out whose chips and hosts these are, what goes on between the provider and the operator, and what does
-// not stand.
+// shownToRenters leaves out whose chips and hosts these are, what goes on between the provider and the operator, and what never
+// stood. What stood once is shown for what it is now.
 func (s *Server) shownToRenters(ctx context.Context, id string) (p providerAnswer, err error) {
 	p = providerAnswer{Provider: id, Certificates: []vetting.Certificate{}, Devices: []vetting.DeviceState{}, Notices: []vetting.Notice{}}
 	all, err := s.certificatesOf(ctx, id)
 	if err != nil {
 		return p, err
 	}
+	p.Stake, p.ContactHours, err = s.facts(ctx, s.store.db.Reader(), id)
+	if err != nil {
+		return p, err
+	}
 	for _, c := range all {
-		if c.Live() {
-			p.Certificates = append(p.Certificates, c.Public())
+		if c.Stood() {
+			p.Certificates = append(p.Certificates, c.Public(s.time()))
 		}
 	}
 	if len(p.Certificates) == 0 {

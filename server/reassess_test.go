@@ -23,9 +23,8 @@ func (l *lab) vet(provider string, n *node) vetting.Certificate {
 	l.t.Helper()
 	var c vetting.Certificate
 	must(l.t, l.client(l.admin).SetProvider(l.t.Context(), provider, client.ProviderFacts{Stake: true}))
-	must(l.t, l.client(l.admin).RequestCertificate(l.t.Context(), client.CertificateRequest{Provider: provider, Host: n.id, Tier: claim.TierAnonymous, As: "user:olga"}, &c))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-	c = l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+	rita := l.asked(client.CertificateRequest{Provider: provider, Host: n.id, Tier: claim.TierAnonymous}, &c)
+	c = l.pass(rita, c.ID)
 	want(l.t, c, vetting.Certified, claim.TierAnonymous)
 	return c
 }
@@ -72,7 +71,7 @@ func TestManyBadgesAtOnce(t *testing.T) {
 			t.Errorf("they waited for each other for %s", took)
 		}
 		// What is suspended, ends or is revoked shows at once.
-		l.act(l.certificates()[0].ID, client.CertificateAct{Act: vetting.ActEnd, As: "user:olga"})
+		l.act(l.certificates()[0].ID, client.CertificateAct{Act: vetting.ActEnd})
 		if resp, body := l.send(http.MethodGet, "/v1/providers/p1/badge.svg", "", "", nil); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s %s", resp.Status, body)
 		}
@@ -342,9 +341,8 @@ func TestWhichBadge(t *testing.T) {
 	l.vouch("p1", 300*day)
 	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 	var c vetting.Certificate
-	must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: o.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+	rita := l.asked(client.CertificateRequest{Provider: "p1", Host: o.id, Tier: claim.TierIdentified}, &c)
+	l.pass(rita, c.ID)
 	shows("a higher one as no checkpoint has it yet", second.ID, claim.TierAnonymous)
 	l.advance()
 	shows("a higher one", c.ID, claim.TierIdentified)

@@ -58,7 +58,7 @@ func (s *Server) vetAll(ctx context.Context) error {
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
-		if err := s.headsFirst(ctx); err != nil {
+		if err := s.headsFirst(ctx); err != nil { // this process, or its clock, may have stood still
 			return err
 		}
 		err = s.sit(ctx, func(v *sitting) error {
@@ -257,7 +257,7 @@ func (v *sitting) assess(ctx context.Context, id string) error {
 // observe collects what the server knows of a place.
 func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting.Observed, err error) {
 	q := v.history.At(v.now)
-	if o.Stake, o.ContactHours, err = v.facts(ctx, c.Place.Provider); err != nil {
+	if o.Stake, o.ContactHours, err = v.s.facts(ctx, v.sql, c.Place.Provider); err != nil {
 		return o, err
 	}
 	if o.Witnesses, o.Quorum, err = v.s.cosigners(ctx); err != nil {
@@ -278,6 +278,9 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	if o.Record, err = v.record(ctx, c, q); err != nil {
 		return o, err
 	}
+	if o.Answered, o.Shown, err = v.heard(ctx, c.Place); err != nil {
+		return o, err
+	}
 	a, body, err := v.s.lastAppraisal(ctx, v.sql, c.Place.Host)
 	if err == nil && !body.IsZero() {
 		o.Hardware = vetting.Axis(a.Claims, a.AsOf, body, q)
@@ -292,10 +295,30 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	return o, err
 }
 
+// heard returns when a host sent its last evidence, and which devices it showed last, where they are not those of the place.
+func (v *sitting) heard(ctx context.Context, p vetting.Place) (answered canon.Time, shown []string, err error) {
+	var last sql.NullInt64
+	if err := v.sql.QueryRowContext(ctx, `SELECT MAX(received) FROM submission WHERE node = $1`, p.Host).Scan(&last); err != nil {
+		return 0, nil, fmt.Errorf("look for the last evidence of %s: %w", p.Host, err)
+	}
+	err = each(ctx, v.tx.SQL, `SELECT kind, value FROM shown WHERE node = $1`, []any{p.Host}, func(scan func(...any) error) error {
+		var kind string
+		var value []byte
+		err := scan(&kind, &value)
+		shown = append(shown, vetting.NewDevice(kind, value, nil).ID)
+		return err
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read what %s showed: %w", p.Host, err)
+	}
+	slices.Sort(shown)
+	return canon.Time(last.Int64), p.Others(shown), nil
+}
+
 // facts returns what the operator found out about a provider.
-func (v *sitting) facts(ctx context.Context, provider string) (stake bool, hours int64, err error) {
+func (s *Server) facts(ctx context.Context, q querier, provider string) (stake bool, hours int64, err error) {
 	var n int64
-	err = v.sql.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
+	err = q.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, 0, nil
 	}

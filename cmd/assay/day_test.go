@@ -185,6 +185,17 @@ var dayCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"capture": func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], strings.Fields(ts.ReadFile("stdout"))[0])
 	},
+	// officer NAME: somebody else of the house has a context NAME, whose principal is $NAME in capitals.
+	"officer": func(ts *testscript.TestScript, _ bool, args []string) {
+		m, name := ts.Value("market").(*market), args[0]
+		admin, err := client.New(client.Config{URL: m.http.URL, Credential: strings.TrimSpace(ts.ReadFile("token"))})
+		ts.Check(err)
+		made, err := admin.CreateToken(context.Background(), client.TokenRequest{Grant: client.Grant{Role: client.RoleAdmin}, Expires: canon.At(m.clock().AddDate(0, 11, 0))})
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(name+".token"), []byte(made.Token), 0o600))
+		ts.Check(ts.Exec("sh", "-c", "assay login $URL --name "+name+" < "+name+".token && assay context use "+strings.TrimPrefix(m.http.URL, "http://")))
+		ts.Setenv(strings.ToUpper(name), made.Record.Principal)
+	},
 	// export: the log goes into log.tar, and who trusts it into trust.yaml.
 	"export": func(ts *testscript.TestScript, _ bool, args []string) {
 		m := ts.Value("market").(*market)

@@ -63,11 +63,16 @@ func rowsCommands() map[string]func(*testscript.TestScript, bool, []string) {
 			}
 			ts.Check(os.WriteFile(ts.MkAbs("assertions.yaml"), []byte(assertions), 0o644))
 			dayCommands["days"](ts, false, []string{"31", args[0], args[1]})
+			for _, name := range []string{"olga", "rita"} {
+				if ts.Getenv(strings.ToUpper(name)) == "" {
+					dayCommands["officer"](ts, false, []string{name})
+				}
+			}
 			run("providers set p1 --stake --contact-hours 4")
-			run("certify request --provider p1 --site fra1 --host " + host + " --tier attested --assertions assertions.yaml --as user:olga")
+			run("certify request --provider p1 --site fra1 --host " + host + " --tier attested --assertions assertions.yaml --context olga")
 			dayCommands["capture"](ts, false, []string{"CERT"})
-			run("certify review " + ts.Getenv("CERT") + " --assign user:rita")
-			run("certify review " + ts.Getenv("CERT") + " --pass --as user:rita")
+			run("certify review " + ts.Getenv("CERT") + " --assign " + ts.Getenv("RITA"))
+			run("certify review " + ts.Getenv("CERT") + " --pass --context rita")
 		},
 	}
 	for name, f := range dayCommands {

@@ -38,6 +38,8 @@ type Known struct {
 	Appraised func(h Hardware, host string, q Parameters) error
 	// Measured says what is wrong with what benchmarks are said to credit a host with at a time.
 	Measured func(o Observed, host string, at canon.Time) error
+	// Heard says what is wrong with when a host is said to have sent its last evidence, and what it is said to have shown.
+	Heard func(o Observed, p Place) error
 	// Seen says what is wrong with the evidence by which a device is said to be seen.
 	Seen func(s Sighting) error
 }
@@ -222,8 +224,8 @@ func (b *Book) see(commitment canon.Digest, s Sighting, e ledger.Event) ([]ledge
 }
 
 // observe takes what was observed of a place, and holds what the log itself says against it: what the operator found out
-// about the provider, which devices others hold, the last appraisal of the host and its benchmarks. Counts, witnesses and what comes from
-// elsewhere are the operator's word.
+// about the provider, which devices others hold, the last appraisal of the host, its benchmarks, its last evidence and the
+// devices in it. Counts and witnesses are the operator's word.
 func (b *Book) observe(o Observation, e ledger.Event) error {
 	f := b.certificates[o.Certificate]
 	if f == nil {
@@ -245,6 +247,9 @@ func (b *Book) observe(o Observation, e ledger.Event) error {
 	}
 	if err == nil && b.known.Measured != nil {
 		err = b.known.Measured(o.Observed, f.Place.Host, o.At)
+	}
+	if err == nil && b.known.Heard != nil {
+		err = b.known.Heard(o.Observed, f.Place)
 	}
 	if err != nil {
 		return fmt.Errorf("certificate %s: %w", o.Certificate, err)

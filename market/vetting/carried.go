@@ -198,12 +198,14 @@ func (c Certificate) validate() error {
 	switch {
 	case !slices.Contains(states, c.Status) || c.Reason == "" || len(c.ID) > MaxID || !hostForm.MatchString(c.ID):
 		return fmt.Errorf("certificate %.80q in the state %.80q", c.ID, c.Status)
-	case c.Since <= 0 || c.Updated < c.Since || c.Expires < 0 || c.Deadline < 0 || c.Live() != (c.Expires != 0) || pending && c.Deadline == 0:
+	case c.Since <= 0 || c.Updated < c.Since || c.Expires < 0 || c.Deadline < 0 || c.Watched < 0 || c.Watched > c.Updated || c.Live() != (c.Expires != 0) || pending && c.Deadline == 0:
 		return fmt.Errorf("certificate %s: since %s, updated %s, expires %s, due %s", c.ID, c.Since, c.Updated, c.Expires, c.Deadline)
 	case !tier(c.Asked) || c.Granted != "" && !tier(c.Granted) || c.Tier != "" && !tier(c.Tier) || granted && c.Granted == "":
 		return fmt.Errorf("certificate %s: tiers %.80q, %.80q, %.80q", c.ID, c.Asked, c.Granted, c.Tier)
 	case c.Status == Suspended && c.Was != Certified && c.Was != Renewing:
 		return fmt.Errorf("certificate %s: suspended, and was %.80q", c.ID, c.Was)
+	case c.Proposed != (Proposal{}) && (!c.Live() || c.Proposed.By == "" || c.Proposed.Until <= c.Proposed.At):
+		return fmt.Errorf("certificate %s: a freeze proposed by %.80q at %s, until %s", c.ID, c.Proposed.By, c.Proposed.At, c.Proposed.Until)
 	case len(c.Assertions) > MaxAssertions || len(c.Windows) > MaxWindows || len(c.Standing.Findings) > MaxFindings:
 		return fmt.Errorf("certificate %s: more of something than fits", c.ID)
 	case c.Tier != "" && (!c.Live() || lower(c.Tier, lower(c.Standing.Tier, c.Granted)) != c.Tier):

@@ -136,8 +136,6 @@ func TestRandomLives(t *testing.T) {
 				a.Assertions = ten[:1]
 			case vetting.ActWindow:
 				a.Window, a.Reason = vetting.Window{From: at + canon.Time(r.IntN(100)-50), Until: at + 1000}, "firmware"
-			case vetting.ActFreeze:
-				a.Officers = []string{"user:a", "user:b"}
 			case vetting.ActRevoke:
 				a.Code, a.Evidence, a.Since = vetting.RevokedForged, canon.Sum(nil), now
 			case vetting.ActAppeal:
@@ -176,7 +174,7 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 	for _, status := range []string{"lapsed assessment-overdue", "revoked debug-on", "revoked measurement-mismatch", "certified cleared", "certified grace-over", "suspended heartbeat-missed",
-		"revoked appeal-unruled", "certified appeal-overturned", "revoked appeal-upheld", "rejected appeal-window-over", "certified renewed"} {
+		"revoked appeal-unruled", "certified appeal-overturned", "revoked appeal-upheld", "suspended frozen", "certified freeze-proposed", "certified freeze-unconfirmed", "rejected appeal-window-over", "certified renewed"} {
 		if reached[status] == 0 {
 			t.Errorf("no life came to %s", status)
 		}
