@@ -359,7 +359,7 @@ func TestGivenUpAndShownByAnother(t *testing.T) {
 	n.prove()
 	device := l.devices("p1")[0].Device
 	must(t, l.client(l.admin).ActOnDevice(t.Context(), device, client.DeviceAct{Act: vetting.DeviceRelease, Host: n.id}, &vetting.DeviceState{}))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActEnd, As: "user:olga"})
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActEnd})
 	l.vet("p2", n)
 	n.prove()
 	if held := l.devices("p2"); len(held) != 1 || held[0].Holder.Provider != "p2" || len(l.devices("p1")) != 0 {
