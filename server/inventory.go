@@ -236,18 +236,14 @@ func (s *Server) newRackToken(ctx context.Context, who caller, r client.RackToke
 	case r.Life < 0 || r.Life > int64(MaxRackTokenLife/time.Second) || life < minRackTokenLife:
 		return client.RackToken{}, refuse(codeMalformed, "a life of %d seconds, want %d to %d", r.Life, int64(minRackTokenLife/time.Second), int64(MaxRackTokenLife/time.Second))
 	}
-	f, err := s.fleet(ctx, tenant)
-	if err != nil {
-		return client.RackToken{}, err
-	}
 	hosts, uses := 0, int64(0)
-	for _, h := range enrol.Reconcile(f).Hosts {
-		if h.Host.Site == r.Site && h.Host.Rack == r.Rack {
-			hosts++
-			if h.State == client.HostMissing {
-				uses++
-			}
-		}
+	err := s.store.db.Snapshot(ctx, func(tx *sql.Tx) error {
+		missing, all, err := missingIn(ctx, tx, tenant, r.Site, r.Rack)
+		hosts, uses = all, int64(missing)
+		return err
+	})
+	if err != nil {
+		return client.RackToken{}, fmt.Errorf("read the inventory of a rack: %w", err)
 	}
 	switch {
 	case hosts == 0:
@@ -277,6 +273,36 @@ func (s *Server) newRackToken(ctx context.Context, who caller, r client.RackToke
 	}
 	text := client.Token{Secret: secret.text, Fingerprint: key.ID()}.String()
 	return client.RackToken{ID: secret.id, Site: r.Site, Rack: r.Rack, Token: text, Uses: uses, Expires: expires}, nil
+}
+
+// missingIn counts the hosts of a rack, and those of them of which no node is.
+func missingIn(ctx context.Context, tx *sql.Tx, tenant, site, rack string) (missing, all int, err error) {
+	records, err := hostsIn(ctx, tx, tenant, site, rack)
+	for _, h := range records {
+		if h.State == client.HostMissing {
+			missing++
+		}
+	}
+	return missing, len(records), err
+}
+
+// hostsIn returns the hosts of a rack and what became of each.
+func hostsIn(ctx context.Context, tx *sql.Tx, tenant, site, rack string) ([]client.HostRecord, error) {
+	hosts, err := readHosts(ctx, tx, `tenant = $1 AND site = $2 AND rack = $3`, tenant, site, rack)
+	if err != nil {
+		return nil, err
+	}
+	f, err := partOf(ctx, tx, tenant, hosts)
+	if err != nil {
+		return nil, err
+	}
+	var out []client.HostRecord
+	for _, h := range enrol.Reconcile(f).Hosts {
+		if h.Host.Site == site && h.Host.Rack == rack {
+			out = append(out, h)
+		}
+	}
+	return out, nil
 }
 
 // rackTokens lists the tokens of a tenant's racks that still let a node in.
