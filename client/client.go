@@ -19,20 +19,23 @@
 //	POST /v1/benchmark/roots      BenchmarkRoots                          201 draw             node
 //	POST /v1/benchmark/opening    canonical opening                       201 result           node
 //	POST /v1/benchmarks           PlanRequest                             201 Planned          admin
-//	GET  /v1/benchmarks?node=ID                                           200 Measured         admin
+//	GET  /v1/benchmarks?node=ID                                           200 Measured         operator, auditor, admin
 //	GET  /v1/heads/{stream}                                               200 StreamHead       node, operator, auditor, admin
 //	POST /v1/join-tokens          JoinTokenRequest                        201 JoinToken        operator, admin
 //	GET  /v1/place                                                        200 Place            node
 //	POST /v1/inventory            ImportRequest                           201 Imported         operator, admin
-//	GET  /v1/inventory                                                    200 Inventory        operator, admin
-//	GET  /v1/reconciliation                                               200 Reconciliation   operator, admin
+//	GET  /v1/inventory                                                    200 Inventory        operator, auditor, admin
+//	GET  /v1/reconciliation                                               200 Reconciliation   operator, auditor, admin
+//	POST /v1/retirements          RetireRequest                           201 Retired          operator, admin
+//	GET  /v1/retirements                                                  200 Retirements      operator, auditor, admin
 //	POST /v1/rack-tokens          RackTokenRequest                        201 RackToken        operator, admin
-//	GET  /v1/rack-tokens                                                  200 RackTokens       operator, admin
+//	GET  /v1/rack-tokens                                                  200 RackTokens       operator, auditor, admin
 //	DELETE /v1/rack-tokens/ID                                             204                  operator, admin
 //	GET  /v1/nodes                                                        200 Nodes            operator, auditor, admin
 //	DELETE /v1/nodes/{node}                                               204                  operator, admin
 //	GET  /v1/entries                                                      200 Entries          auditor, admin
 //	GET  /v1/blobs/{digest}                                               200 bytes            auditor, admin
+//	GET  /v1/retention                                                    200 Retention        auditor, admin
 //	GET  /v1/whoami                                                       200 TokenRecord      any token
 //	DELETE /v1/whoami                                                     204                  any token
 //	POST /v1/tokens               TokenRequest                            201 NewToken         admin
@@ -51,7 +54,10 @@
 //	GET  /log/2/checkpoint, /log/2/tile/..., ...                          200 the logs that go on where it was closed
 //
 // The last column says whose credential is wanted; nobody's is none. What a caller may not know of is not there for it: it
-// gets the answer that it would get if there were no such thing.
+// gets the answer that it would get if there were no such thing. An auditor of a tenant reads that tenant's inventory,
+// reconciliation, retirements and tokens of racks, never the texts of those; one of the verifier's own house, and an admin,
+// names the tenant. A scope of nodes leaves of these what is of the nodes alone, and no tokens. The inventory and what is
+// reckoned from it are as of now: who has a scope that does not hold now reads the entries of its period instead.
 //
 // A credential travels as "Authorization: Bearer ...", and over plain HTTP only to this very machine. Redirects are not
 // followed: evidence is made for one origin.

@@ -51,6 +51,7 @@ const (
 	CodeGPU        = "inventory.gpu"
 	CodeDuplicate  = "inventory.duplicate"
 	CodeTaken      = "inventory.taken"
+	CodeRetired    = "inventory.retired"
 )
 
 // Codes are all codes of faults.
@@ -68,6 +69,7 @@ var Codes = []claim.Code{
 	{Code: CodeGPU, Means: "it is neither the serial of a GPU's certificate nor a PDI"},
 	{Code: CodeDuplicate, Means: "an earlier row has it"},
 	{Code: CodeTaken, Means: "another host of the inventory has it"},
+	{Code: CodeRetired, Means: "the asset was retired: its name is not given again"},
 }
 
 // Column is one column of an inventory; in JSON a member of a host.

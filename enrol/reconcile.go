@@ -247,7 +247,7 @@ func (r *reconciling) host(i int) {
 	}
 	n := r.nodesOf[i][0]
 	node := &r.Nodes[n]
-	record.Node, record.State = node.ID, client.HostJoined
+	record.Node, record.Joined, record.State = node.ID, node.Joined, client.HostJoined
 	if node.Verdict != "" {
 		record.State, record.Decided = node.Verdict, node.Decided
 	}

@@ -15,17 +15,23 @@ import (
 	"github.com/assay-network/assay/ledger"
 )
 
-// inventory lists the hosts of a tenant, from the one after an asset on.
-func (s *Server) inventory(ctx context.Context, tenant, after string) (client.Inventory, error) {
-	list := client.Inventory{Hosts: []client.HostRecord{}}
-	f, err := s.fleet(ctx, tenant)
+// inventory lists the hosts of a tenant that a caller may know of, from the one after an asset on.
+func (s *Server) inventory(ctx context.Context, who caller, tenant, after string) (client.Inventory, error) {
+	list := client.Inventory{Hosts: []client.HostRecord{}, At: s.time()}
+	f, err := s.fleetFor(ctx, who, tenant)
 	if err != nil {
 		return list, err
 	}
 	page := 0 // large: each one is reckoned from the whole inventory
 	for _, h := range enrol.Reconcile(f).Hosts {
-		if h.Host.Asset <= after {
+		if h.Host.Asset <= after || !who.inScope(h.Node) {
 			continue
+		}
+		if !who.within(h.Decided) {
+			h.Decided = 0
+			if h.Node != "" {
+				h.State = client.HostJoined
+			}
 		}
 		if page += 4 + len(h.Host.Devices); page > maxHostsPage {
 			list.After = list.Hosts[len(list.Hosts)-1].Host.Asset
@@ -36,14 +42,21 @@ func (s *Server) inventory(ctx context.Context, tenant, after string) (client.In
 	return list, nil
 }
 
-// reconciliation compares the inventory of a tenant with what nodes show.
-func (s *Server) reconciliation(ctx context.Context, tenant string, after int) (client.Reconciliation, error) {
-	f, err := s.fleet(ctx, tenant)
+// reconciliation compares the inventory of a tenant with what nodes show, as far as a caller may know of it.
+func (s *Server) reconciliation(ctx context.Context, who caller, tenant string, after int) (client.Reconciliation, error) {
+	f, err := s.fleetFor(ctx, who, tenant)
 	if err != nil {
 		return client.Reconciliation{}, err
 	}
 	r := enrol.Reconcile(f)
-	page := client.Reconciliation{Hosts: len(f.Hosts), Nodes: len(f.Nodes), Waiting: len(r.Waiting), Findings: r.Findings[min(after, len(r.Findings)):]}
+	outside := func(node string) bool { return !who.inScope(node) }
+	r.Hosts = slices.DeleteFunc(r.Hosts, func(h client.HostRecord) bool { return outside(h.Node) })
+	f.Nodes = slices.DeleteFunc(f.Nodes, func(n enrol.Node) bool { return outside(n.ID) })
+	r.Waiting = slices.DeleteFunc(r.Waiting, outside)
+	r.Findings = slices.DeleteFunc(r.Findings, func(f client.Finding) bool { // one that names a node outside is not told at all
+		return outside(f.Node) || f.Other != "" && outside(f.Other)
+	})
+	page := client.Reconciliation{Hosts: len(r.Hosts), Nodes: len(f.Nodes), Waiting: len(r.Waiting), Findings: r.Findings[min(after, len(r.Findings)):]}
 	if len(page.Findings) > MaxFindings {
 		page.Findings, page.After = page.Findings[:MaxFindings], after+MaxFindings
 	}
@@ -51,6 +64,15 @@ func (s *Server) reconciliation(ctx context.Context, tenant string, after int) (
 		page.Findings = []client.Finding{}
 	}
 	return page, nil
+}
+
+// fleetFor reads the fleet of a tenant for a caller, whose scope has to hold now: what stood at another time, the entries of
+// the log say.
+func (s *Server) fleetFor(ctx context.Context, who caller, tenant string) (enrol.Fleet, error) {
+	if !who.within(s.time()) {
+		return enrol.Fleet{}, refuse(codeNotFound, "this is how things stand now, which your scope has not: the log's entries say how they stood in its period")
+	}
+	return s.fleet(ctx, tenant)
 }
 
 // fleet reads the inventory and the nodes of a tenant, as of one instant.
@@ -459,6 +481,20 @@ func putHost(ctx context.Context, tx *sql.Tx, h ledger.Host) error {
 	})
 	if err != nil {
 		return fmt.Errorf("store a host of the inventory: %w", err)
+	}
+	return nil
+}
+
+// putRetired takes a host out of the inventory, and keeps the document that says so. Its devices are nobody's in the inventory.
+func putRetired(ctx context.Context, tx *sql.Tx, h ledger.Host, document []byte, at canon.Time) error {
+	if err := dropHostDevices(ctx, tx, h); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM inventory WHERE tenant = $1 AND asset = $2`, h.Tenant, h.Asset); err != nil {
+		return fmt.Errorf("retire asset %s: %w", h.Asset, err)
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO retired(tenant, asset, at, document) VALUES ($1, $2, $3, $4)`, h.Tenant, h.Asset, int64(at), string(document)); err != nil {
+		return fmt.Errorf("retire asset %s: %w", h.Asset, err)
 	}
 	return nil
 }
