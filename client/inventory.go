@@ -62,9 +62,10 @@ type HostRecord struct {
 
 // Inventory is the answer to GET /v1/inventory?after=ASSET&tenant=TENANT.
 type Inventory struct {
-	At    canon.Time   `json:"at"` // by the server's clock
-	Hosts []HostRecord `json:"hosts"`
-	After string       `json:"after,omitzero"` // where the next page begins; absent: this was the last
+	At      canon.Time   `json:"at"`      // by the server's clock
+	Waiting int          `json:"waiting"` // nodes that joined and have not shown yet what they are
+	Hosts   []HostRecord `json:"hosts"`
+	After   string       `json:"after,omitzero"` // where the next page begins; absent: this was the last
 }
 
 // Inventory lists the hosts whose assets come after the given one; empty is from the first on. Whose inventory it is, an admin

@@ -22,8 +22,14 @@ func (s *Server) inventory(ctx context.Context, who caller, tenant, after string
 	if err != nil {
 		return list, err
 	}
+	r := enrol.Reconcile(f)
+	for _, node := range r.Waiting {
+		if who.inScope(node) {
+			list.Waiting++
+		}
+	}
 	page := 0 // large: each one is reckoned from the whole inventory
-	for _, h := range enrol.Reconcile(f).Hosts {
+	for _, h := range r.Hosts {
 		if h.Host.Asset <= after || !who.inScope(h.Node) {
 			continue
 		}

@@ -274,7 +274,7 @@ func (s *Server) newRackToken(ctx context.Context, who caller, r client.RackToke
 	case r.Life == 0:
 		life = DefaultRackTokenLife
 	case r.Life < 0 || r.Life > int64(MaxRackTokenLife/time.Second) || life < minRackTokenLife:
-		return client.RackToken{}, refuse(codeMalformed, "a life of %d seconds, want %d to %d", r.Life, int64(minRackTokenLife/time.Second), int64(MaxRackTokenLife/time.Second))
+		return client.RackToken{}, refuse(codeMalformed, "a life of %s, want %s to %s", inWords(r.Life), minRackTokenLife, MaxRackTokenLife)
 	}
 	hosts, uses := 0, int64(0)
 	err := s.store.db.Snapshot(ctx, func(tx *sql.Tx) error {

@@ -91,6 +91,7 @@ func (a *app) enrolInit(dir string) error {
 		}
 		fmt.Fprintln(a.stdout, filepath.Join(dir, t.name))
 	}
+	a.say("fill one of them in, then: assay enrol import FILE")
 	return nil
 }
 
@@ -183,12 +184,13 @@ func (a *app) enrolImport(ctx context.Context, name, errorsFile, output string, 
 		if err := a.printJSON(done); err != nil {
 			return err
 		}
+	} else if dry {
+		fmt.Fprintf(a.stdout, "%d rows: %d good, %d refused; nothing was handed in\n", done.Rows, done.Enrolled, done.Refused)
 	} else {
-		what := "enrolled"
-		if dry {
-			what = "good, nothing was handed in"
-		}
-		fmt.Fprintf(a.stdout, "%d rows: %d %s (%d added, %d changed, %d unchanged), %d refused\n", done.Rows, done.Enrolled, what, done.Added, done.Changed, done.Unchanged, done.Refused)
+		fmt.Fprintf(a.stdout, "%d rows: %d enrolled (%d added, %d changed, %d unchanged), %d refused\n", done.Rows, done.Enrolled, done.Added, done.Changed, done.Unchanged, done.Refused)
+	}
+	if done.Rows == 0 {
+		a.say("%s has no host: each is a row below the line that names the columns, in JSON a member of hosts", name)
 	}
 	if len(faults) > 0 {
 		a.say("refused rows are explained in %s", errorsFile)
@@ -408,8 +410,12 @@ func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output st
 				racks = append(racks, r)
 			}
 		}
-		if len(racks) == 0 {
-			a.say("no rack waits for a host")
+		switch {
+		case len(hosts) == 0:
+			a.say("the inventory has no host: assay enrol import FILE")
+			return nil
+		case len(racks) == 0:
+			a.say("no rack waits for a host: all %d are there", len(hosts))
 			return nil
 		}
 		slices.SortFunc(racks, comparePlaces)
@@ -429,7 +435,7 @@ func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output st
 		list.Tokens = append(list.Tokens, t)
 	}
 	switch {
-	case dir != "":
+	case dir != "", len(list.Tokens) == 0:
 		return err
 	case output == "json":
 		return errors.Join(err, a.printJSON(list))
@@ -489,6 +495,7 @@ than two joined in them there is no estimate.`,
 // fleetStatus is the answer of `assay enrol status` in JSON.
 type fleetStatus struct {
 	Progress enrol.Progress      `json:"progress"`
+	Waiting  int                 `json:"waiting"` // nodes that joined and have not shown yet what they are
 	Racks    []rackStatus        `json:"racks"`
 	Hosts    []client.HostRecord `json:"hosts"`
 	Tokens   []client.RackToken  `json:"tokens"`
@@ -525,6 +532,7 @@ func (a *app) enrolStatus(ctx context.Context, tenant, output string) error {
 		return err
 	}
 	s.Hosts, s.Progress = inventory.Hosts, enrol.ProgressOf(inventory.Hosts, inventory.At)
+	s.Waiting = inventory.Waiting
 	if s.Tokens, err = rackTokens(ctx, c, tenant); err != nil {
 		return err
 	}
@@ -560,6 +568,9 @@ func (a *app) enrolStatus(ctx context.Context, tenant, output string) error {
 		return err
 	}
 	fmt.Fprintln(a.stdout, s.Progress)
+	if s.Waiting > 0 {
+		fmt.Fprintf(a.stdout, "%d nodes have joined and have not shown yet what they are: is assay-agent run under way there?\n", s.Waiting)
+	}
 	return nil
 }
 
@@ -609,7 +620,7 @@ func allHosts(ctx context.Context, c *client.Client, tenant string) ([]client.Ho
 func inventoryOf(ctx context.Context, c *client.Client, tenant string) (all client.Inventory, err error) {
 	all.Hosts, err = pages(func(after string) ([]client.HostRecord, string, error) {
 		page, err := c.Inventory(ctx, tenant, after)
-		all.At = page.At
+		all.At, all.Waiting = page.At, page.Waiting
 		return page.Hosts, page.After, err
 	})
 	return all, err
