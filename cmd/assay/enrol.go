@@ -569,7 +569,7 @@ func (a *app) enrolStatus(ctx context.Context, tenant, output string) error {
 	}
 	fmt.Fprintln(a.stdout, s.Progress)
 	if s.Waiting > 0 {
-		fmt.Fprintf(a.stdout, "%d nodes have joined and have not shown yet what they are: is assay-agent run under way there?\n", s.Waiting)
+		fmt.Fprintf(a.stdout, "nodes that joined and have not shown yet what they are: %d (is assay-agent run under way there?)\n", s.Waiting)
 	}
 	return nil
 }
