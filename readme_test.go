@@ -33,17 +33,14 @@ func steady(text string) string {
 	return text
 }
 
-// TestREADME runs the commands of the README in its order, and holds the output that stands there against the real one.
+// TestREADME runs the commands of the README in its order, and then those of docs/, and holds the output that stands there
+// against the real one.
 func TestREADME(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds all commands")
 	}
 	if name := swtpm.Missing(); name != "" {
 		t.Skip("the README shows the demonstration with a TPM in software: " + name + " is not installed")
-	}
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
 	}
 	work, bin := t.TempDir(), t.TempDir()
 	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/...")
@@ -52,11 +49,28 @@ func TestREADME(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	commands := 0
-	for _, block := range strings.Split(string(readme), "```console\n")[1:] {
+	if commands := played(t, "README.md", work, bin); commands != 5 {
+		t.Errorf("the README shows %d commands, want 5", commands)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		played(t, page, work, bin)
+	}
+}
+
+// played runs the commands of a page in a folder, compares what they print, and returns how many there are.
+func played(t *testing.T, page, work, bin string) (commands int) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(text), "```console\n")[1:] {
 		block, _, ok := strings.Cut(block, "```")
 		if !ok {
-			t.Fatal("README: a console block does not end")
+			t.Fatalf("%s: a console block does not end", page)
 		}
 		for _, step := range strings.Split("\n"+block, "\n$ ")[1:] {
 			line, want, _ := strings.Cut(step, "\n")
@@ -76,13 +90,11 @@ func TestREADME(t *testing.T) {
 				t.Fatalf("%s: %v", line, err)
 			}
 			if got := steady(strings.TrimSpace(out.String())); got != steady(strings.TrimSpace(want)) {
-				t.Errorf("$ %s\nprints:\n%s\nthe README says:\n%s", line, out.String(), want)
+				t.Errorf("%s: $ %s\nprints:\n%s\nthe page says:\n%s", page, line, out.String(), want)
 			}
 		}
 	}
-	if commands != 5 {
-		t.Errorf("the README shows %d commands, want 5", commands)
-	}
+	return commands
 }
 
 // TestRing draws the picture anew: it is made by the program in the tree and by nothing else.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,7 +80,7 @@ type links struct {
 	begun    map[canon.Digest]bool             // bodies of holds before the first challenge
 	standing map[string]map[canon.Digest]bool  // enrolments at the end, by node: bodies
 	carried  map[canon.Digest]ledger.Enrolment // by body
-	once     []canon.Digest                    // N of challenges, bodies of evidence, appraisals and verdicts
+	once     []canon.Digest                    // N of challenges, bodies of evidence, appraisals, verdicts and records of benchmarks
 }
 
 func newLinks() *links {
@@ -91,7 +92,7 @@ func (l *links) visit(e ledger.Entry) {
 		return
 	}
 	switch e.Kind {
-	case ledger.KindEvidence, ledger.KindAppraisal, ledger.KindVerdict:
+	case ledger.KindEvidence, ledger.KindAppraisal, ledger.KindVerdict, ledger.KindBenchmark:
 		l.once = append(l.once, e.Body)
 	}
 }
@@ -195,7 +196,9 @@ type ChainLog struct {
 //     and the enrolments that stood there, and no enrolment as carried over that did not
 //   - that it goes on with the words of issuers and the parameters of the log before, and with its certificates, devices and
 //     facts about providers in the state in which that leaves them, byte for byte: so their lives are folded over all logs
-//   - that no challenge, evidence, appraisal or verdict stands in two of them
+//   - that no challenge, evidence, appraisal, verdict or benchmark stands in two of them, that no id of a certificate is given twice, and
+//     that no node that one of them revoked holds a device in a later one
+//   - that evidence by which a device is said to be seen stands in the log or in one before it
 //
 // Erasures are judged as if all were one log. Whether a log before the first, or after the last, was as it is named here,
 // nobody is asked; nor are policies and reference values held against those of the log before: who goes on chooses his own.
@@ -248,7 +251,10 @@ func ReplayChain(ctx context.Context, logs []ChainLog, trust *Trust, o Options) 
 	}
 	for i, r := range readable {
 		if i > 0 {
-			if err := c.hold(ctx, readable[i-1], r); err != nil {
+			if err := c.hold(readable[i-1], r); err != nil {
+				return ChainReport{}, fmt.Errorf("replay: %w", err)
+			}
+			if err := c.holdSeen(ctx, r, readable[:i]); err != nil {
 				return ChainReport{}, fmt.Errorf("replay: %w", err)
 			}
 		}
@@ -306,8 +312,8 @@ func (c *chain) share(promises []GivenPromise) {
 }
 
 // hold holds a log against the one that was given before it.
-func (c *chain) hold(ctx context.Context, a, b *replay) error {
-	was, is := a.report, b.report
+func (c *chain) hold(a, b *replay) error {
+	was, is, faults := a.report, b.report, c.report.FaultCount
 	if was.Origin == is.Origin {
 		c.fault(b, "given twice")
 		return nil
@@ -343,7 +349,13 @@ func (c *chain) hold(ctx context.Context, a, b *replay) error {
 	if was.Size != final.Size || was.Root != final.Root {
 		return nil // what it leaves is not here
 	}
-	return c.holdVetting(ctx, a, b)
+	if err := c.holdVetting(a, b); err != nil {
+		return err
+	}
+	if from := b.report.Carried; from != nil {
+		from.Recomputed = c.report.FaultCount == faults
+	}
+	return nil
 }
 
 func sameKeyset(a, b ledger.Keyset) bool {
@@ -388,7 +400,8 @@ func (c *chain) holdCarried(a, b *replay) {
 	}
 }
 
-// twice checks that two logs share no statement of a kind that is made once.
+// twice checks that two logs share no statement of a kind that is made once, and that no later one begins anew what has ended for
+// good: what is carried over does not say so.
 func (c *chain) twice(a, b *replay) {
 	had := map[canon.Digest]bool{}
 	for _, d := range a.links.once {
@@ -402,7 +415,17 @@ func (c *chain) twice(a, b *replay) {
 	}
 	slices.SortFunc(again, func(a, b canon.Digest) int { return bytes.Compare(a[:], b[:]) })
 	for _, d := range slices.Compact(again) {
-		c.fault(b, "has the challenge, evidence, appraisal or verdict %s, which the log %q has", d, a.report.Origin)
+		c.fault(b, "has the challenge, evidence, appraisal, verdict or benchmark %s, which the log %q has", d, a.report.Origin)
+	}
+	for _, id := range b.book.Drafted() {
+		if _, had := a.book.Certificate(id); had {
+			c.fault(b, "drafts certificate %s, and the log %q had one of that id", id, a.report.Origin)
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(a.holders.revoked)) {
+		if len(b.holders.of[node]) > 0 {
+			c.fault(b, "enrols a device for the node %.80q, which entry %d of the log %q revoked", node, a.holders.revoked[node].index, a.report.Origin)
+		}
 	}
 }
 

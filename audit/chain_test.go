@@ -17,6 +17,7 @@ import (
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
+	"github.com/assay-network/assay/market/capacity"
 	"github.com/assay-network/assay/market/vetting"
 )
 
@@ -39,12 +40,19 @@ type changes struct {
 
 	vetting func([]vetting.CarriedItem) []vetting.CarriedItem // of what is carried over of providers
 	parts   func([][]byte) [][]byte                           // and its parts
+	ahead   func(*service)                                    // called before the first part
+	between func(*service)                                    // and before each other one
 }
 
 // leaves is what a log leaves of providers, made of its entries.
 func (s *service) leaves() (items []vetting.CarriedItem) {
-	book := vetting.NewBook(nil, vetting.Known{})
-	last := map[string]canon.Digest{} // appraisals, by node
+	var keys ledger.KeyHistory
+	for _, env := range s.envelopes {
+		_ = keys.Add(env) // one that does not follow is the audit's to find
+	}
+	book := vetting.NewBook(keys, vetting.Known{})
+	benchmarks := map[canon.Digest]vetting.CarriedBenchmark{} // by challenge
+	last := map[string]canon.Digest{}                         // appraisals, by node
 	for n, commitment := range s.commitments {
 		e := s.entryOf(commitment)
 		body := s.blobs[e.Body]
@@ -57,6 +65,9 @@ func (s *service) leaves() (items []vetting.CarriedItem) {
 					last[i.Appraised.Node] = i.Appraised.Appraisal
 					continue
 				}
+				if i.Benchmark != nil {
+					items = append(items, i)
+				}
 				word := []byte(nil)
 				if i.Word != nil {
 					word = s.blobs[i.Word.Body]
@@ -65,6 +76,16 @@ func (s *service) leaves() (items []vetting.CarriedItem) {
 			}
 		case ledger.KindClaim, ledger.KindCertificate, ledger.KindRules:
 			s.must(book.Add(int64(n), commitment, ledger.Event{Entry: e, Body: body}))
+		case ledger.KindBenchmark:
+			r, err := capacity.ParseRecord(body)
+			s.must(err)
+			if r.Challenge != nil {
+				benchmarks[e.Body] = vetting.CarriedBenchmark{Node: r.Challenge.Node, Starts: r.Challenge.Starts, Challenge: e.Body}
+			} else if r.Result != nil {
+				b := benchmarks[r.Result.Challenge]
+				b.Result = e.Body
+				items = append(items, vetting.CarriedItem{Benchmark: &b})
+			}
 		case ledger.KindAppraisal:
 			for _, of := range s.commitments[:n] {
 				if o := s.entryOf(of); o.Kind == ledger.KindEvidence && o.Body == e.Refs[0] {
@@ -73,7 +94,7 @@ func (s *service) leaves() (items []vetting.CarriedItem) {
 			}
 		}
 	}
-	items = book.Leave()
+	items = append(items, book.Leave()...)
 	for node, appraisal := range last {
 		items = append(items, vetting.CarriedItem{Appraised: &vetting.Appraised{Node: node, Appraisal: appraisal}})
 	}
@@ -156,7 +177,13 @@ func (s *service) close(name string, c changes) *service {
 	if c.parts != nil {
 		parts = c.parts(parts)
 	}
-	for _, p := range parts {
+	if c.ahead != nil {
+		c.ahead(&next)
+	}
+	for n, p := range parts {
+		if n > 0 && c.between != nil {
+			c.between(&next)
+		}
 		l.append(ledger.KindCarried, ledger.StreamServer, s.putBytes(p), l.keysetBody)
 	}
 	if c.again != nil {

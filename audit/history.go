@@ -116,7 +116,7 @@ func (r *replay) read(ctx context.Context, tree ledger.Tree) (bool, error) {
 	r.o.Progress("read", tree.Size, tree.Size)
 	switch {
 	case err == nil:
-		return true, nil
+		return true, r.record(r.checkResumed(), tree.Size-1, ledger.KindCarried)
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case src.failed || untold != nil:
@@ -221,8 +221,10 @@ func (r *replay) visit(ctx context.Context, index int64, commitment canon.Digest
 	if r.book.Owes() && !isVetting(e.Kind) {
 		fault("%v", r.book.Missed())
 	}
-	if err := r.record(r.checkResumed(e.Kind), index, e.Kind); err != nil {
-		return err
+	if e.Kind != ledger.KindCarried {
+		if err := r.record(r.checkResumed(), index, e.Kind); err != nil {
+			return err
+		}
 	}
 	r.again.keep(index, e)
 	_, _, ok, err := r.find(ctx, e.Kind, e.Body)
@@ -316,6 +318,10 @@ func (r *replay) learn(ctx context.Context, index int64, commitment canon.Digest
 		if n, err = ledger.ParseEnrolment(body); err == nil {
 			r.first(logged{ledger.KindEnrolment, e.Body}, index)
 			r.links.enrolment(n, e, r.carried(e))
+			r.noteShown(moment{index, e.Time}, n)
+			if r.carried(e) {
+				r.carries("enrolment")
+			}
 			err = cmp.Or(r.holders.learn(moment{index, e.Time}, n), r.checkCarried(e), r.learnShown(ctx, index, e, n))
 		}
 	case ledger.KindEngine:
@@ -374,6 +380,7 @@ func (r *replay) learnEvidence(ctx context.Context, index int64, e ledger.Entry)
 	if err := r.record(r.checkScope(index, e), index, e.Kind); err != nil {
 		return err
 	}
+	r.noteAnswer(strings.TrimPrefix(e.Stream, ledger.NodeStream("")), moment{index, e.Time})
 	s := submission{index: index, challenge: NoIndex, node: r.node(strings.TrimPrefix(e.Stream, ledger.NodeStream(""))), first: noRow, last: noRow}
 	known, err := r.submissionOf(ctx, e.Body)
 	if err != nil {

@@ -45,6 +45,8 @@ type moment struct {
 	time  canon.Time
 }
 
+func (m moment) when() canon.Time { return m.time }
+
 // seen reports whether who judged at a time, in an entry of an index, must have seen the entry. What was logged within the
 // slack may not have been seen yet.
 func (m moment) seen(index int64, at canon.Time) bool {

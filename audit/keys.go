@@ -31,6 +31,9 @@ func (r *replay) learnKeyset(ctx context.Context, index int64, e ledger.Entry, b
 			return wrong("the log continues %q, and the keysets of the logs before it are not here", is.Origin)
 		}
 		r.report.Continues = next.Continues
+		if is := next.Continues; is != (ledger.Final{}) && r.foldsVetting() {
+			r.report.Carried = &CarriedFrom{Log: is.Origin, Items: []KindCount{}}
+		}
 	}
 	var refs []canon.Digest
 	if !r.keyset.IsZero() {

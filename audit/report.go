@@ -58,7 +58,7 @@ type Report struct {
 	Size        int64                `json:"size"` // entries, as the checkpoint says
 	Root        canon.Digest         `json:"root,omitzero"`
 	Continues   ledger.Final         `json:"continues,omitzero"` // end of the log before, as entry 0 says; absent: this is the first
-	Carried     *CarriedFrom         `json:"carried,omitzero"`   // with what state of certificates it began; absent: with none
+	Carried     *CarriedFrom         `json:"carried,omitzero"`   // with what of the log before it began; absent: it is the first, or a scope
 	Closed      string               `json:"closed,omitzero"`    // log that goes on, as the last entry says; absent: this one is not closed
 	Scope       *Scoped              `json:"scope,omitzero"`     // absent: the whole log
 	Range       *Range               `json:"range,omitzero"`     // whose verdicts were recomputed; absent: all
@@ -107,10 +107,36 @@ type SeenRoots struct {
 	Appraisals int64        `json:"appraisals"`
 }
 
-// CarriedFrom says where the state is from with which a log begins.
+// CarriedFrom says with what a log begins that it does not show itself: states of certificates and devices, facts about
+// providers, words of issuers and parameters, the last appraisals, benchmarks, enrolments.
 type CarriedFrom struct {
-	Log        string `json:"log"`                 // the one before
-	Recomputed bool   `json:"recomputed,omitzero"` // that log was at hand and leaves that state; else it is the operator's word
+	Log        string      `json:"log"`                 // the one before
+	Recomputed bool        `json:"recomputed,omitzero"` // that log was at hand and leaves that; else it is the operator's word
+	Items      []KindCount `json:"items"`               // that it begins with, by kind; none: nothing
+	Seen       int64       `json:"seen,omitzero"`       // sightings of devices by evidence that this log does not have
+}
+
+// text says what a log begins with.
+func (c CarriedFrom) text() string {
+	words := "begins with what the log " + Printable(c.Log)
+	if c.Recomputed {
+		words += " leaves, recomputed: "
+	} else {
+		words += " is said to leave, not recomputed: "
+	}
+	if len(c.Items) == 0 {
+		words += "nothing"
+	}
+	for i, k := range c.Items {
+		if i > 0 {
+			words += ", "
+		}
+		words += fmt.Sprintf("%d %s", k.Count, k.Kind)
+	}
+	if c.Seen > 0 {
+		words += fmt.Sprintf("; %s by evidence of logs before", counted(c.Seen, "sighting"))
+	}
+	return words
 }
 
 // KindCount counts things of one kind.
@@ -194,15 +220,17 @@ func (r Report) Text() string {
 	default:
 		line("replay", "fault: %s", counted(r.FaultCount, "fault"))
 	}
-	line("log", "%s", Printable(r.Origin))
-	line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	if r.Origin == "" {
+		line("log", "none could be read")
+	} else {
+		line("log", "%s", Printable(r.Origin))
+		line("checkpoint", "size %d, root %s", r.Size, r.Root)
+	}
 	if c := r.Continues; c != (ledger.Final{}) {
 		line("continues", "the log %s, which ended with size %d, root %s", Printable(c.Origin), c.Size, c.Root)
 	}
-	if c := r.Carried; c != nil && c.Recomputed {
-		line("carried", "certificates begin at the state that the log %s leaves, recomputed", Printable(c.Log))
-	} else if c != nil {
-		line("carried", "certificates begin at state carried from the log %s, not recomputed", Printable(c.Log))
+	if c := r.Carried; c != nil {
+		line("carried", "%s", c.text())
 	}
 	if r.Closed != "" {
 		line("closed", "the log %s goes on", Printable(r.Closed))

@@ -24,6 +24,9 @@ type Trust struct {
 	Witnesses []ledger.WitnessTerm `json:"witnesses,omitzero"` // whose cosignatures the checkpoint must bear; absent: nobody's
 }
 
+// DocumentType makes a trust file one that says of which type it is.
+func (*Trust) DocumentType() string { return TrustType }
+
 // ParseTrust reads a trust file, YAML or JSON; faults come with line and column. It cannot know whether the keys are the
 // right ones.
 func ParseTrust(name string, data []byte) (Trust, error) {

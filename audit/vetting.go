@@ -29,13 +29,17 @@ type vetted struct {
 	names     map[string]int32 // of nodes
 	appraised [][]judged       // by node, in log order: the last one that everybody must have seen, and what came since
 	measured  map[string][]measure
+	heard     map[string][]moment // by node, the last evidence in the same way
+	lineups   map[string][]lineup // and the last devices
 	resumed   resumed
+	elsewhere []elsewhere
 }
 
 // resumed is what the log carries over from the one before it.
 type resumed struct {
 	parts int64
 	whole bool                  // the last part was there
+	told  bool                  // that it was not
 	items []vetting.CarriedItem // kept where the log before is at hand
 }
 
@@ -44,6 +48,12 @@ type measure struct {
 	moment
 	capacity.Measure
 	from vetting.CarriedBenchmark
+}
+
+// lineup is what a node showed.
+type lineup struct {
+	moment
+	devices []ledger.Device
 }
 
 // judged is an appraisal as the log has it.
@@ -60,8 +70,9 @@ func (k operatorKeys) SignerOf(e ledger.Envelope, use string, at canon.Time) (le
 }
 
 func (r *replay) openBook() {
-	r.book = vetting.NewBook(operatorKeys{r}, vetting.Known{Appraised: r.checkHardware, Measured: r.checkMeasured})
+	r.book = vetting.NewBook(operatorKeys{r}, vetting.Known{Appraised: r.checkHardware, Measured: r.checkMeasured, Heard: r.checkHeard, Seen: r.checkSeen})
 	r.names, r.measured = map[string]int32{}, map[string][]measure{}
+	r.heard, r.lineups = map[string][]moment{}, map[string][]lineup{}
 }
 
 // node returns the number of a node.
@@ -76,11 +87,27 @@ func (v *vetted) node(name string) int32 {
 
 // noteAppraisal takes the last appraisal of a node into account.
 func (v *vetted) noteAppraisal(node int32, now moment, body canon.Digest) {
-	all := append(v.appraised[node], judged{now, body})
-	for len(all) > 1 && all[1].time+timeSlack <= now.time {
+	v.appraised[node] = recent(append(v.appraised[node], judged{now, body}))
+}
+
+// recent leaves out what nobody looks at any more: what is before the last one that everybody must have seen.
+func recent[T interface{ when() canon.Time }](all []T) []T {
+	for now := all[len(all)-1].when(); len(all) > 1 && all[1].when()+timeSlack <= now; {
 		all = all[1:]
 	}
-	v.appraised[node] = all
+	return all
+}
+
+// noteAnswer takes evidence of a node into account.
+func (v *vetted) noteAnswer(node string, now moment) {
+	v.heard[node] = recent(append(v.heard[node], now))
+}
+
+// noteShown takes what a node showed into account.
+func (v *vetted) noteShown(now moment, n ledger.Enrolment) {
+	if n.Basis == ledger.BasisShown || n.Basis == ledger.BasisEvidence {
+		v.lineups[n.Node] = recent(append(v.lineups[n.Node], lineup{now, n.Devices}))
+	}
 }
 
 // learnVetting folds an entry of vetting. That the event before owes another one is a fault of its own.
@@ -113,25 +140,25 @@ func (r *replay) learnCarried(ctx context.Context, index int64, e ledger.Entry, 
 		return wrong("carried over from a log before, and the log continues none")
 	case c.Log != r.report.Continues.Origin || len(e.Refs) != 1 || e.Refs[0] != r.opens.Body:
 		return wrong("carried over from the log %q, or not on the ground of entry 0; the log continues %q", c.Log, r.report.Continues.Origin)
-	case r.asked != NoIndex || r.kinds[ledger.KindClaim]+r.kinds[ledger.KindCertificate]+r.kinds[ledger.KindRules] > 0:
+	case r.asked != NoIndex || r.kinds[ledger.KindClaim]+r.kinds[ledger.KindCertificate]+r.kinds[ledger.KindRules]+r.kinds[ledger.KindBenchmark] > 0:
 		return wrong("carried over from the log before, after the first challenge or event")
 	case c.Part != r.resumed.parts || r.resumed.whole:
 		return wrong("part %d of what is carried over, where part %d is due, or none", c.Part, r.resumed.parts)
 	}
 	r.resumed.parts, r.resumed.whole = c.Part+1, c.Last
-	r.report.Carried = &CarriedFrom{Log: c.Log}
 	if r.links != nil {
 		r.resumed.items = append(r.resumed.items, c.Items...)
 	}
 	for _, i := range c.Items {
 		var word []byte
 		var err error
+		r.carries(i.Kind())
 		switch {
 		case i.Word != nil:
 			word, err = r.blob(ctx, i.Word.Body)
 		case i.Appraised != nil:
 			r.noteAppraisal(r.node(i.Appraised.Node), moment{index, e.Time}, i.Appraised.Appraisal)
-			_, err = r.blob(ctx, i.Appraised.Appraisal)
+			err = r.resumeAppraisal(ctx, i)
 		case i.Benchmark != nil:
 			err = r.resumeBenchmark(ctx, moment{index, e.Time}, *i.Benchmark)
 		}
@@ -151,6 +178,31 @@ func (r *replay) learnCarried(ctx context.Context, index int64, e ledger.Entry, 
 func (v *vetted) noteMeasure(now moment, c capacity.Challenge, result capacity.Result, body canon.Digest) {
 	v.measured[c.Node] = append(v.measured[c.Node], measure{now, capacity.Measure{Round: c.Round, Nodes: c.Nodes, Node: c.Node, Starts: c.Starts, Result: result},
 		vetting.CarriedBenchmark{Node: c.Node, Starts: c.Starts, Challenge: result.Challenge, Result: body}})
+}
+
+// resumeAppraisal checks that an appraisal of a log before is one: observations of this log are held against what it says.
+func (r *replay) resumeAppraisal(ctx context.Context, i vetting.CarriedItem) error {
+	data, err := r.blob(ctx, i.Appraised.Appraisal)
+	if err != nil {
+		return err
+	}
+	if _, err := verifier.ParseAppraisal(data); err != nil {
+		return wrong("%s: %v", i.Name(), err)
+	}
+	return nil
+}
+
+// carries counts a thing that was carried over.
+func (r *replay) carries(kind string) {
+	from := r.report.Carried
+	if from == nil {
+		return
+	}
+	i, found := slices.BinarySearchFunc(from.Items, kind, func(k KindCount, kind string) int { return strings.Compare(k.Kind, kind) })
+	if !found {
+		from.Items = slices.Insert(from.Items, i, KindCount{Kind: kind})
+	}
+	from.Items[i].Count++
 }
 
 // resumeBenchmark takes a benchmark of a log before into account.
@@ -175,29 +227,29 @@ func (r *replay) resumeBenchmark(ctx context.Context, now moment, b vetting.Carr
 	return nil
 }
 
-// checkResumed checks, where something goes on from what was carried over, that it was carried over to the end.
-func (r *replay) checkResumed(kind string) error {
-	if r.resumed.parts == 0 || r.resumed.whole || kind != ledger.KindChallenge && !isVetting(kind) {
+// checkResumed checks, where what is carried over ends, by another entry or with the log, that it is all there.
+func (r *replay) checkResumed() error {
+	if !r.resumed.lacks() || r.resumed.told {
 		return nil
 	}
-	r.resumed.whole = true // one fault
-	return wrong("follows %d parts of what is carried over, and the last is missing", r.resumed.parts)
+	r.resumed.told = true // one fault
+	return wrong("%d parts of what is carried over, and the last is missing", r.resumed.parts)
 }
 
-// leaves returns what the next log, which begins at a time, has to carry over. An appraisal that was erased meanwhile may be left out.
-func (r *replay) leaves(ctx context.Context, at canon.Time) (items []vetting.CarriedItem, may map[canon.Digest]bool, err error) {
-	items, may = r.book.Leave(), map[canon.Digest]bool{}
+func (r resumed) lacks() bool { return r.parts > 0 && !r.whole }
+
+// leaves returns what the next log, which begins at a time, has to carry over. An appraisal that the log has erased is not
+// among it; one that a later log has erased is: it stood at the end of this one. Erasures were found.
+func (r *replay) leaves(at canon.Time) []vetting.CarriedItem {
+	items := r.book.Leave()
 	for _, name := range slices.Sorted(maps.Keys(r.names)) {
 		all := r.appraised[r.names[name]]
 		if len(all) == 0 {
 			continue
 		}
 		last := all[len(all)-1].body
-		var f *Fault
-		if _, err := r.blob(ctx, last); errors.As(err, &f) {
-			may[last] = true
-		} else if err != nil {
-			return nil, nil, err
+		if by, ok := r.erased.gone[last]; ok && by.log == "" {
+			continue
 		}
 		items = append(items, vetting.CarriedItem{Appraised: &vetting.Appraised{Node: name, Appraisal: last}})
 	}
@@ -210,16 +262,15 @@ func (r *replay) leaves(ctx context.Context, at canon.Time) (items []vetting.Car
 		}
 	}
 	vetting.Order(benchmarks)
-	return append(items, benchmarks...), may, nil
+	return append(items, benchmarks...)
 }
 
 // holdVetting compares what a log carries over of providers with what the log before it leaves.
-func (c *chain) holdVetting(ctx context.Context, a, b *replay) error {
-	want, may, err := a.leaves(ctx, b.opens.Time)
-	if err != nil {
-		return err
+func (c *chain) holdVetting(a, b *replay) error {
+	want, got := a.leaves(b.opens.Time), b.resumed.items
+	if b.resumed.lacks() {
+		c.fault(b, "carries over %d parts, and the last is missing", b.resumed.parts)
 	}
-	got, faults := b.resumed.items, c.report.FaultCount
 	for len(want)+len(got) > 0 {
 		switch {
 		case len(got) > 0 && len(want) > 0 && got[0].Name() == want[0].Name():
@@ -233,8 +284,6 @@ func (c *chain) holdVetting(ctx context.Context, a, b *replay) error {
 				return nil // what follows may be out of step
 			}
 			want, got = want[1:], got[1:]
-		case len(want) > 0 && want[0].Appraised != nil && may[want[0].Appraised.Appraisal]:
-			want = want[1:]
 		case len(want) > 0 && (len(got) == 0 || !slices.ContainsFunc(got, func(i vetting.CarriedItem) bool { return i.Name() == want[0].Name() })):
 			c.fault(b, "does not carry over %s, which stood in the log %q", want[0].Name(), a.report.Origin)
 			return nil
@@ -242,9 +291,6 @@ func (c *chain) holdVetting(ctx context.Context, a, b *replay) error {
 			c.fault(b, "carries over %s, which did not stand in the log %q, or not there", got[0].Name(), a.report.Origin)
 			return nil
 		}
-	}
-	if from := b.report.Carried; from != nil && c.report.FaultCount == faults {
-		from.Recomputed = true
 	}
 	return nil
 }
@@ -314,6 +360,52 @@ func (r *replay) checkHardware(h vetting.Hardware, host string, q vetting.Parame
 	return nil
 }
 
+// elsewhere is a device that is said to be seen by evidence that the log does not have.
+type elsewhere struct {
+	index    int64 // of the sighting's entry
+	device   string
+	evidence canon.Digest
+}
+
+// checkSeen holds a sighting against the evidence that it names, which stands before it: else anybody's device could be
+// contested by nothing. What that evidence shows is found when it is judged. Evidence of a log before is counted, and looked for where that log is at hand.
+func (r *replay) checkSeen(s vetting.Sighting) error {
+	row, err := r.submissionOf(context.Background(), s.Evidence)
+	switch {
+	case err != nil:
+		return nil // told where the entry stands that could not be read
+	case row != noRow:
+	case r.report.Carried == nil:
+		return fmt.Errorf("device %s is said to be seen on host %s by evidence %s, which no earlier entry has", s.Device, s.Host, s.Evidence.Short())
+	default:
+		r.elsewhere = append(r.elsewhere, elsewhere{r.reading.index, s.Device, s.Evidence})
+		r.report.Carried.Seen++
+	}
+	return nil
+}
+
+// holdSeen looks in the logs before for evidence that a log's sightings name. Where one of them is not here, or not all of it,
+// that may be where it is.
+func (c *chain) holdSeen(ctx context.Context, r *replay, before []*replay) error {
+	if slices.ContainsFunc(before, func(b *replay) bool { return b.scope != nil }) || len(before) == 0 || before[0].report.Carried != nil {
+		return nil
+	}
+	for _, s := range r.elsewhere {
+		found := false
+		for _, b := range before {
+			row, err := b.submissionOf(ctx, s.evidence)
+			if f := new(Fault); err != nil && !errors.As(err, &f) {
+				return err
+			}
+			found = found || err != nil || row != noRow
+		}
+		if !found {
+			c.fault(r, "entry %d: device %s is said to be seen by evidence %s, which neither it has nor a log before it", s.index, s.device, s.evidence.Short())
+		}
+	}
+	return nil
+}
+
 // checkMeasured holds what an observation says of a host's benchmarks against those in the log. Of the results of the last
 // moments it may have known some and not others.
 func (r *replay) checkMeasured(o vetting.Observed, host string, at canon.Time) error {
@@ -338,6 +430,44 @@ func (r *replay) checkMeasured(o vetting.Observed, host string, at canon.Time) e
 	}
 	return fmt.Errorf("differs: host %s logged as measured with score %d at %s, recomputed %d at %s", host, o.Measured, o.MeasuredAt,
 		credited.Result.Score, canon.Time(credited.Starts/1000))
+}
+
+// checkHeard holds when a host is said to have sent its last evidence, and what it is said to have shown, against the log. Of the
+// entries of the last moments the observer may have known some and not others. Where the log continues another one, evidence of
+// before it is the operator's word.
+func (r *replay) checkHeard(o vetting.Observed, p vetting.Place) error {
+	now := r.reading
+	must, fits := canon.Time(0), o.Answered == 0
+	for _, m := range r.heard[p.Host] {
+		if m.seen(now.index, now.time) {
+			must, fits = m.time, o.Answered == m.time
+		} else {
+			fits = fits || o.Answered == m.time
+		}
+	}
+	if before := r.report.Continues != (ledger.Final{}) && must == 0 && o.Answered <= r.opens.Time; !fits && !before {
+		return fmt.Errorf("differs: host %s logged as answering last at %s, by its evidence it was at %s", p.Host, o.Answered, must)
+	}
+	named := func(all []ledger.Device) (ids []string) {
+		for _, d := range all {
+			ids = append(ids, vetting.NewDevice(d.Kind, d.Value, nil).ID)
+		}
+		slices.Sort(ids)
+		return p.Others(ids)
+	}
+	var shown []string
+	fits = len(o.Shown) == 0
+	for _, s := range r.lineups[p.Host] {
+		if is := named(s.devices); s.seen(now.index, now.time) {
+			shown, fits = is, slices.Equal(o.Shown, is)
+		} else {
+			fits = fits || slices.Equal(o.Shown, is)
+		}
+	}
+	if !fits {
+		return fmt.Errorf("differs: host %s logged as showing %v, by the entries before it showed %v", p.Host, o.Shown, shown)
+	}
+	return nil
 }
 
 // told returns what a verdict was told of the party.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/attest/sevsnp"
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
@@ -108,10 +109,82 @@ func TestHardwareOfAnObservation(t *testing.T) {
 			h := vetting.Axis(a.Claims, a.AsOf, appraisals[1], vetting.Defaults())
 			tc.change(&h, appraisals[0])
 			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: s.now,
-				Observed: vetting.Observed{Hardware: h}}))
+				Observed: vetting.Observed{Hardware: h, Answered: s.heard()}}))
 			s.publish()
 			r := replay(t, s.export(), s.trust(), audit.Options{})
 			if tc.want == "" && r.Outcome != audit.Equal || tc.want != "" && (r.Outcome == audit.Equal || !contains(r, tc.want)) {
+				t.Errorf("%s\nwant %q", r.Text(), tc.want)
+			}
+		})
+	}
+}
+
+// heard returns when the last evidence was logged.
+func (s *service) heard() (at canon.Time) {
+	for _, c := range s.commitments {
+		if e := s.entryOf(c); e.Kind == ledger.KindEvidence {
+			at = e.Time
+		}
+	}
+	return at
+}
+
+// TestHeardOfAnObservation: when a host was heard last, and which devices it showed, is what the log says.
+func TestHeardOfAnObservation(t *testing.T) {
+	place := vetting.Place{Provider: "p1", Host: "good", Devices: []vetting.Device{{ID: "tpm-ek:00"}}}
+	for _, tc := range []struct {
+		name  string
+		ago   canon.Time // since when another piece of evidence and what it showed are in the log
+		heard func(first, last canon.Time) canon.Time
+		shown func(first, last string) []string
+		want  string
+	}{
+		{name: "as it should be", ago: 120},
+		{name: "heard before", ago: 120, heard: func(first, _ canon.Time) canon.Time { return first }, want: "differs: host good logged as answering last at"},
+		{name: "heard later", ago: 120, heard: func(_, last canon.Time) canon.Time { return last + 1 }, want: "differs: host good logged as answering last at"},
+		{name: "never heard", ago: 120, heard: func(_, _ canon.Time) canon.Time { return 0 }, want: "differs: host good logged as answering last at"},
+		{name: "heard before, and the last is of this moment", ago: 1, heard: func(first, _ canon.Time) canon.Time { return first }},
+		{name: "never heard, and the last is of this moment", ago: 1, heard: func(_, _ canon.Time) canon.Time { return 0 }, want: "differs: host good logged as answering last at"},
+		{name: "shown before", ago: 120, shown: func(first, _ string) []string { return []string{first} }, want: "differs: host good logged as showing"},
+		{name: "nothing shown", ago: 120, shown: func(_, _ string) []string { return nil }, want: "differs: host good logged as showing"},
+		{name: "more shown", ago: 120, shown: func(first, last string) []string { return slices.Sorted(slices.Values([]string{first, last})) }, want: "differs: host good logged as showing"},
+		{name: "shown before, and the last is of this moment", ago: 1, shown: func(first, _ string) []string { return []string{first} }},
+		{name: "nothing shown, and the last is of this moment", ago: 1, shown: func(_, _ string) []string { return nil }, want: "differs: host good logged as showing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newService(t, "one")
+			var appraisal canon.Digest
+			s.changeResult = func(r *policy.Result) { appraisal = r.Appraisal }
+			var times []canon.Time
+			var ids []string
+			for _, chip := range []string{"one", "two"} {
+				host := newHost(chip, sevsnp.PolicySMT)
+				host.node = "good"
+				s.serve(host)
+				times = append(times, s.heard())
+				id := slices.Clone(host.platform.Fields.ChipID[:])
+				ids = append(ids, vetting.NewDevice(attest.IdentityAMDChip, id, nil).ID)
+				evidence := appraisalOf(t, s, appraisal).Inputs[0].Digest
+				s.append(ledger.KindEnrolment, ledger.StreamVerifier, s.put(ledger.Enrolment{Type: ledger.EnrolmentType, Node: "good", Basis: ledger.BasisShown,
+					Verifier: "https://verifier.example", Evidence: evidence, Devices: []ledger.Device{{Kind: attest.IdentityAMDChip, Value: id}}}), evidence)
+				if chip == "one" {
+					s.now += 120
+				}
+			}
+			s.now += tc.ago
+			a := appraisalOf(t, s, appraisal)
+			o := vetting.Observed{Hardware: vetting.Axis(a.Claims, a.AsOf, appraisal, vetting.Defaults()), Answered: times[1], Shown: ids[1:]}
+			if tc.heard != nil {
+				o.Answered = tc.heard(times[0], times[1])
+			}
+			if tc.shown != nil {
+				o.Shown = tc.shown(ids[0], ids[1])
+			}
+			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Act{Type: vetting.ActType, Certificate: "c-1", Act: vetting.ActDraft, By: "user:olga", Place: place, Tier: claim.TierAttested}))
+			s.append(ledger.KindCertificate, ledger.ProviderStream("p1"), s.put(vetting.Observation{Type: vetting.ObservationType, Certificate: "c-1", At: s.now, Observed: o}))
+			s.publish()
+			r := replay(t, s.export(), s.trust(), audit.Options{})
+			if tc.want == "" && len(r.Faults) > 0 || tc.want != "" && !contains(r, tc.want) {
 				t.Errorf("%s\nwant %q", r.Text(), tc.want)
 			}
 		})

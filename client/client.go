@@ -8,56 +8,8 @@
 // the code that programs branch on ([Problem]). Where a later try can help, it carries `Retry-After` in seconds; honouring
 // it is the caller's part.
 //
-//	POST /v1/nodes                {"token": "SECRET.FINGERPRINT"}         201 Joined           nobody
-//	POST /v1/activations          ActivationRequest                       201 ActivationOffer  node
-//	POST /v1/activations/answer   {"secret": "base64"}                    201 Activated        node
-//	POST /v1/challenges           {} or {"renter": "64 hex digits"}       201 Challenged       node
-//	POST /v1/evidence             canonical envelope of a bundle          202 Submitted        node
-//	GET  /v1/results/{evidence}                                           200 Result           node, operator, auditor, admin
-//	GET  /v1/results/{evidence}/ear                                       200 EAR as a JWT     node, operator, auditor, admin
-//	GET  /v1/benchmark                                                    200 Benchmark        node
-//	POST /v1/benchmark/roots      BenchmarkRoots                          201 draw             node
-//	POST /v1/benchmark/opening    canonical opening                       201 result           node
-//	POST /v1/benchmarks           PlanRequest                             201 Planned          admin
-//	GET  /v1/benchmarks?node=ID                                           200 Measured         operator, auditor, admin
-//	GET  /v1/heads/{stream}                                               200 StreamHead       node, operator, auditor, admin
-//	POST /v1/join-tokens          JoinTokenRequest                        201 JoinToken        operator, admin
-//	GET  /v1/place                                                        200 Place            node
-//	POST /v1/inventory            ImportRequest                           201 Imported         operator, admin
-//	GET  /v1/inventory                                                    200 Inventory        operator, auditor, admin
-//	GET  /v1/reconciliation                                               200 Reconciliation   operator, auditor, admin
-//	POST /v1/retirements          RetireRequest                           201 Retired          operator, admin
-//	GET  /v1/retirements                                                  200 Retirements      operator, auditor, admin
-//	POST /v1/rack-tokens          RackTokenRequest                        201 RackToken        operator, admin
-//	GET  /v1/rack-tokens                                                  200 RackTokens       operator, auditor, admin
-//	DELETE /v1/rack-tokens/ID                                             204                  operator, admin
-//	GET  /v1/nodes                                                        200 Nodes            operator, auditor, admin
-//	DELETE /v1/nodes/{node}                                               204                  operator, admin
-//	GET  /v1/entries                                                      200 Entries          auditor, admin
-//	GET  /v1/blobs/{digest}                                               200 bytes            auditor, admin
-//	GET  /v1/retention                                                    200 Retention        auditor, admin
-//	GET  /v1/whoami                                                       200 TokenRecord      any token
-//	DELETE /v1/whoami                                                     204                  any token
-//	POST /v1/tokens               TokenRequest                            201 NewToken         admin
-//	GET  /v1/tokens                                                       200 Tokens           admin
-//	DELETE /v1/tokens/{token}                                             204                  admin
-//	GET  /v1/logins                                                       200 LoginIssuers     nobody
-//	POST /v1/logins               LoginRequest                            201 NewToken         nobody
-//	GET, PUT /v1/access           Access                                  200, 204             admin
-//	GET  /v1/health                                                       200 Health           nobody
-//	GET  /v1/keys                                                         200 Keysets          nobody
-//	GET  /v1/logs                                                         200 LogList          nobody
-//	POST /v1/logs                 CloseLog                                202 LogList          admin
-//	DELETE /v1/logs/closing                                               204                  admin
-//	GET  /.well-known/jwks.json                                           200 keys of EARs     nobody
-//	GET  /log/checkpoint, /log/tile/...                                   200 as C2SP tlog-tiles
-//	GET  /log/2/checkpoint, /log/2/tile/..., ...                          200 the logs that go on where it was closed
-//
-// The last column says whose credential is wanted; nobody's is none. What a caller may not know of is not there for it: it
-// gets the answer that it would get if there were no such thing. An auditor of a tenant reads that tenant's inventory,
-// reconciliation, retirements and tokens of racks, never the texts of those; one of the verifier's own house, and an admin,
-// names the tenant. A scope of nodes leaves of these what is of the nodes alone, and no tokens. The inventory and what is
-// reckoned from it are as of now: who has a scope that does not hold now reads the entries of its period instead.
+// docs/api.md lists the routes, with whose credential each wants; the types here say of which one they are body or answer. The
+// tiles of the log (GET /log/checkpoint, /log/tile/..., of later logs /log/2/checkpoint and so on) are those of C2SP tlog-tiles.
 //
 // A credential travels as "Authorization: Bearer ...", and over plain HTTP only to this very machine. Redirects are not
 // followed: evidence is made for one origin.
@@ -135,7 +87,7 @@ func Origin(text string) (string, error) {
 	host, port := strings.ToLower(u.Hostname()), u.Port()
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http" || host == "":
-		return "", fmt.Errorf("server URL %q: want https://host[:port]", text)
+		return "", fmt.Errorf("server URL %.300q: want https://host[:port]", text)
 	case u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return "", fmt.Errorf("server URL %q: want an origin alone, https://host[:port]", text)
 	case u.Scheme == "http" && !loopback(host):
@@ -179,7 +131,11 @@ const (
 
 func (p *Problem) Error() string {
 	s := fmt.Sprintf("server answered %d", p.Status)
-	for _, word := range []string{p.Code, p.Title, p.Detail} {
+	title := p.Title
+	if title == strings.ReplaceAll(p.Code, "-", " ") {
+		title = "" // not-found: not found
+	}
+	for _, word := range []string{p.Code, title, p.Detail} {
 		if word != "" {
 			s += ": " + word
 		}
@@ -194,6 +150,13 @@ func (p *Problem) Temporary() bool {
 
 // do sends one request and returns the body of an answer with the wanted status. Any other status becomes a *[Problem].
 func (c *Client) do(ctx context.Context, method, path, contentType string, body []byte, want int, limit int64) ([]byte, error) {
+	// Such a segment is an id that somebody left out. On the way it would be taken out of the path, which then is another.
+	bare, _, _ := strings.Cut(path, "?")
+	for _, segment := range strings.Split(bare, "/")[1:] {
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, fmt.Errorf("%s %s: %q is no id", method, path, segment)
+		}
+	}
 	req, err := http.NewRequestWithContext(ctx, method, c.origin+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
@@ -207,7 +170,10 @@ func (c *Client) do(ctx context.Context, method, path, contentType string, body 
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		if u := (*url.Error)(nil); errors.As(err, &u) { // it says method and URL once more
+			err = u.Err
+		}
+		return nil, fmt.Errorf("%s %s: no answer from %s: %w", method, path, c.origin, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != want {

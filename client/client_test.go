@@ -165,6 +165,23 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestNoID: what no id is asks for nothing else. A node named "." would be the list of all nodes.
+func TestNoID(t *testing.T) {
+	asked := 0
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusNoContent)
+	})
+	for _, id := range []string{"", ".", ".."} {
+		if err := c.Revoke(t.Context(), id); err == nil || !strings.Contains(err.Error(), "is no id") || asked != 0 {
+			t.Errorf("%q: %v, asked %d times", id, err, asked)
+		}
+	}
+	if err := c.Revoke(t.Context(), "..."); err != nil || asked != 1 {
+		t.Errorf("another: %v, asked %d times", err, asked)
+	}
+}
+
 func TestMirror(t *testing.T) {
 	blob := []byte("a blob")
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -255,6 +272,22 @@ func TestToken(t *testing.T) {
 	for _, bad := range []string{"", "s3cret", "." + canon.Sum(nil).String(), "s3cret.abc", strings.ToUpper(text)} {
 		if _, err := client.ParseToken(bad); err == nil {
 			t.Errorf("token %q was taken", bad)
+		}
+	}
+}
+
+// A refusal whose code says what its title says is said once.
+func TestProblemSaidOnce(t *testing.T) {
+	for _, c := range []struct {
+		p    client.Problem
+		want string
+	}{
+		{client.Problem{Status: 404, Code: "not-found", Title: "not found", Detail: "no such provider"}, "server answered 404: not-found: no such provider"},
+		{client.Problem{Status: 409, Code: "conflict", Title: "it cannot be done now", Detail: "x"}, "server answered 409: conflict: it cannot be done now: x"},
+		{client.Problem{Status: 502, Title: "Bad Gateway"}, "server answered 502: Bad Gateway"},
+	} {
+		if got := c.p.Error(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

@@ -22,7 +22,6 @@ type CertificateRequest struct {
 	Host       string           `json:"host,omitzero"` // id of a node
 	Tier       string           `json:"tier"`
 	Assertions []PartyAssertion `json:"assertions,omitzero"` // what the provider says of itself, ordered
-	As         string           `json:"as,omitzero"`         // who asks, user:NAME; absent: whose token it is
 }
 
 // PartyAssertion is what a provider says of itself; market/vetting has the words.
@@ -38,13 +37,12 @@ type PartySubject struct {
 	ID   string `json:"id"`
 }
 
-// CertificateAct is the body of POST /v1/certificates/{id}/acts: of the members those that the act wants.
+// CertificateAct is the body of POST /v1/certificates/{id}/acts: of the members those that the act wants. Who acts is whose
+// token it is.
 type CertificateAct struct {
-	Act        string           `json:"act"` // assign, pass, fail, assess, edit, renew, window, freeze, revoke, appeal, triage, rule, end
-	As         string           `json:"as,omitzero"`
-	Tier       string           `json:"tier,omitzero"` // renew
-	Reviewer   string           `json:"reviewer,omitzero"`
-	Officers   []string         `json:"officers,omitzero"`
+	Act        string           `json:"act"`               // assign, pass, fail, assess, edit, renew, window, freeze, revoke, appeal, triage, rule, end
+	Tier       string           `json:"tier,omitzero"`     // renew
+	Reviewer   string           `json:"reviewer,omitzero"` // assign, triage: a principal, as `assay whoami` shows it
 	Code       string           `json:"code,omitzero"`
 	Evidence   canon.Digest     `json:"evidence,omitzero"`
 	Since      canon.Time       `json:"since,omitzero"`
@@ -93,7 +91,11 @@ type DeviceAct struct {
 	Act      string       `json:"act"`               // settle: say whose it is; release: give it up
 	Host     string       `json:"host"`              // whose it is, or was
 	Evidence canon.Digest `json:"evidence,omitzero"` // settle: of what shows it
-	As       string       `json:"as,omitzero"`
+}
+
+// PartyQuestion is the body of POST /v1/providers/{id}/refusal.
+type PartyQuestion struct {
+	Policy string `json:"policy"` // name of a built-in one, or the text of a policy
 }
 
 // Logged is the answer to what was logged: the body of its entry.
@@ -206,4 +208,17 @@ func (c *Client) Rules(ctx context.Context, answer any) error { return c.get(ctx
 func (c *Client) SetRules(ctx context.Context, document any) (Logged, error) {
 	var l Logged
 	return l, c.post(ctx, "/v1/rules", document, &l)
+}
+
+// PartyRefusal asks why a provider's certificates are not what a policy asks of the party; see the server's description of the
+// answer.
+func (c *Client) PartyRefusal(ctx context.Context, id string, q PartyQuestion, answer any) error {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	if data, err = c.do(ctx, http.MethodPost, "/v1/providers/"+url.PathEscape(id)+"/refusal", jsonType, data, http.StatusOK, MaxAnswer); err != nil {
+		return err
+	}
+	return decode(data, answer)
 }

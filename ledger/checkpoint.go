@@ -71,6 +71,9 @@ func OpenCheckpoint(data []byte, keys ...note.Verifier) (Checkpoint, error) {
 	n, err := note.Open(data, note.VerifierList(keys...))
 	var unknown *note.UnverifiedNoteError
 	if errors.As(err, &unknown) {
+		if said, _, _ := bytes.Cut(data, []byte("\n")); string(said) != keys[0].Name() {
+			err = fmt.Errorf("it says that it is of %.120q: %w", said, err)
+		}
 		return Checkpoint{}, fmt.Errorf("checkpoint of %q: %w: signed by %w", keys[0].Name(), err, ErrUnknownKey)
 	}
 	if err != nil {

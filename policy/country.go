@@ -16,6 +16,17 @@ MU MV MW MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM
 SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG
 UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW`)
 
+// unions are the members of unions whose law people mean where they say where data may go: of the European Union since
+// 2020 (Treaty on European Union, article 52), and of the European Economic Area.
+var unions = map[string][]string{
+	"EU":  strings.Fields("AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK"),
+	"EEA": strings.Fields("AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IS IT LI LT LU LV MT NL NO PL PT RO SE SI SK"),
+}
+
+// Members returns the countries of a union, EU or EEA; of any other word none. A policy names countries, so that who joins
+// or leaves a union changes no policy.
+func Members(union string) []string { return slices.Clone(unions[union]) }
+
 // CheckCountries refuses a code that is no country's.
 func CheckCountries(codes []string) error {
 	for i, c := range codes {
@@ -37,7 +48,7 @@ func countryInstead(code string) string {
 	case "EL":
 		return ": Greece is GR"
 	case "EU", "EEA":
-		return ": it is no country, name its members"
+		return ": name its members: " + strings.Join(unions[code], ", ")
 	}
 	for _, c := range countries {
 		if strings.EqualFold(c, code) {

@@ -57,7 +57,7 @@ func (l *linter) dataClass() {
 	left, at := claim.Tiers, "/data-class"
 	for i, r := range l.document.Require {
 		os := operands("", r)
-		if r.Claim != "party.tier" || r.Of != Party || len(os) == 0 {
+		if !matches(r.Claim, "party.tier") || r.Of != Party || len(os) == 0 {
 			continue
 		}
 		at = fmt.Sprintf("/require/%d", i)
@@ -75,6 +75,14 @@ func (l *linter) dataClass() {
 	}
 }
 
+// CheckIssuer refuses what is no issuer's id.
+func CheckIssuer(id string) error {
+	if len(id) > MaxName || !issuerForm.MatchString(id) {
+		return fmt.Errorf("issuer %.80q: want up to %d lower-case letters, digits, dots and hyphens", id, MaxName)
+	}
+	return nil
+}
+
 // issuers checks and compiles the list of issuers.
 func (l *linter) issuers() (grounds []string) {
 	ids := l.document.Issuers
@@ -83,9 +91,9 @@ func (l *linter) issuers() (grounds []string) {
 	}
 	for i, id := range ids {
 		at := fmt.Sprintf("/issuers/%d", i)
-		switch {
-		case len(id) > MaxName || !issuerForm.MatchString(id):
-			l.fault(at, "issuer %.80q: want up to %d lower-case letters, digits, dots and hyphens", id, MaxName)
+		switch err := CheckIssuer(id); {
+		case err != nil:
+			l.fault(at, "%v", err)
 		case slices.Contains(ids[:i], id):
 			l.fault(at, "issuer %s is named twice", id)
 		}

@@ -360,8 +360,17 @@ func (d *decision) age(r *rule, c *claim.Claim) {
 // fails notes a value that does not satisfy its operator. Of words there may be none.
 func (d *decision) fails(c *claim.Claim, r *rule, why, required, observed string) {
 	def, _ := claim.Lookup(c.ID)
+	fix := def.Fix
+	if why == codeValue { // it is shown, and of another kind
+		switch {
+		case slices.Contains(measuredClaims, c.ID):
+			fix = "let what the policy asks for measure the guest: tee is the CPU's TEE, paravisor one that a TEE measured"
+		case c.ID == "party.jurisdiction":
+			fix = "offer a machine under the law of a country that the policy names"
+		}
+	}
 	d.findings = append(d.findings, finding{rule: r, reason: Reason{
-		Code: code(c.ID, why), Claim: c.ID, Subject: c.Subject, Status: claim.Affirmed, Required: required, Observed: cmp.Or(observed, "nothing"), Fix: def.Fix, Who: def.Who,
+		Code: code(c.ID, why), Claim: c.ID, Subject: c.Subject, Status: claim.Affirmed, Required: required, Observed: cmp.Or(observed, "nothing"), Fix: fix, Who: def.Who,
 	}})
 }
 

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func TestL04DebugAndVMPL(t *testing.T) {
 	expect(t, policy.Decide(with(t, "sevsnp.debug-off", contradict), p, now), policy.Reject, "sevsnp.debug-off")
 	expect(t, policy.Decide(with(t, "sevsnp.vmpl", value("1")), p, now), policy.Reject, "sevsnp.vmpl")
 	expect(t, policy.Decide(goodSet(), p, now), policy.Accept)
-	allows := load(t, "require: [{claim: sevsnp.measurement, of: cpu, is: cc}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1]}]")
+	allows := load(t, "require: [{claim: sevsnp.measurement, of: cpu, is: "+measurement+"}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1]}]")
 	expect(t, policy.Decide(with(t, "sevsnp.vmpl", value("1")), allows, now), policy.Accept)
 	expect(t, policy.Decide(with(t, "sevsnp.debug-off", contradict), allows, now), policy.Accept)
 }
@@ -148,7 +149,7 @@ func TestL05EmptyList(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	p := load(t, `require: [{claim: sevsnp.host-data, of: cpu, in: ["00"]}]`)
+	p := load(t, `require: [{claim: sevsnp.host-data, of: cpu, in: ["`+hostData+`"]}]`)
 	expect(t, policy.Decide(goodSet(), p, now), policy.Accept)
 	expect(t, policy.Decide(with(t, "sevsnp.host-data", value("01")), p, now), policy.Reject, "sevsnp.host-data")
 }
@@ -235,7 +236,6 @@ func TestL09NoReference(t *testing.T) {
 // What mends an unknown claim is in the appraiser's hand where it lacks something to compare with, and in nobody else's;
 // where no expectation and no list of guests would help, the reason says what does.
 func TestFixOfUnknown(t *testing.T) {
-	p := builtin(t, "genuine")
 	for _, c := range []struct {
 		format, id string
 		code       string
@@ -247,10 +247,39 @@ func TestFixOfUnknown(t *testing.T) {
 		{"tdx", "tdx.qe-signer", claim.NoReference, claim.Relying, "add to the root set"},
 		{"tdx", "tdx.qe-report", claim.NoReference, claim.Relying, "give the appraiser reference values"},
 		{"tdx", "tdx.qe-signer", claim.Internal, claim.Relying, "appraise again"},
+		{"sevsnp", "guest.measured", claim.NoReference, claim.Relying, "reference values of the guest image"},
+		{"sevsnp", "guest.measured", claim.EvidenceMissing, claim.Provider, "evidence that measures the guest"},
+		{"sevsnp", "binding.seal", claim.NoExpectation, claim.Provider, "what the agent collected"},
+		{"sevsnp", "binding.possession", claim.NoExpectation, claim.Provider, "what the agent collected"},
+		{"sevsnp", "sevsnp.chain", claim.CollateralMissing, claim.Relying, "fetch anew"},
+		{"sevsnp", "sevsnp.chain", "untrusted", claim.Provider, "the certificate that AMD's key distribution service has"},
+		{"sevsnp", "sevsnp.chain", "not-yet-valid", claim.Relying, "at a time when the certificate is valid"},
+		{"sevsnp", "sevsnp.revocation", claim.CollateralMissing, claim.Relying, "AMD's revocation list"},
+		{"sevsnp", "sevsnp.revocation", claim.CollateralRefused, claim.Relying, "AMD's revocation list"},
+		{"sevsnp", "sevsnp.revocation", "revoked", claim.Provider, "ask the vendor why"},
+		{"sevsnp", "sevsnp.revocation", "certificate-hold", claim.Vendor, "take the suspension back"},
+		{"tdx", "tdx.collateral", claim.CollateralMissing, claim.Relying, "fetch TCB info"},
+		{"tdx", "tdx.tcb-status", "revoked", claim.Provider, "update BIOS"},
 	} {
+		of := cmp.Or(map[string]string{"tpm": "tpm", "guest": "node", "binding": "node"}[claim.Room(c.id)], "cpu")
+		p := load(t, "require: [{claim: "+c.id+", of: "+of+"}]")
 		v := policy.Decide(altered(t, sound(c.format), c.id, unknown(c.code)), p, now)
 		if len(v.Reasons) != 1 || v.Reasons[0].Claim != c.id || v.Reasons[0].Who != c.who || !strings.Contains(v.Reasons[0].Fix, c.fix) {
 			t.Errorf("%s %s: %+v, want %s to %q", c.id, c.code, v.Reasons, c.who, c.fix)
+		}
+	}
+}
+
+// A value of another kind is not mended by showing the same thing again.
+func TestFixOfAnotherValue(t *testing.T) {
+	for _, c := range []struct{ id, of, fix string }{
+		{"guest.measured", "node", "let what the policy asks for measure the guest"},
+		{"party.jurisdiction", "party", "under the law of a country that the policy names"},
+	} {
+		require := map[string]string{"guest.measured": "is: paravisor", "party.jurisdiction": "in: [NL]"}[c.id]
+		v := policy.Decide(goodSet(), load(t, "require: [{claim: sevsnp.signature, of: cpu}, {claim: "+c.id+", of: "+c.of+", "+require+"}]"), now)
+		if len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0].Fix, c.fix) {
+			t.Errorf("%s: %+v, want the fix %q", c.id, v.Reasons, c.fix)
 		}
 	}
 }

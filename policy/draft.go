@@ -30,6 +30,17 @@ type Answers struct {
 	Issuers   []string // who must vouch for the party; empty: any issuer that the verifier registered
 }
 
+// CheckName refuses what a policy of one's own cannot be named.
+func CheckName(name string) error {
+	switch {
+	case len(name) > MaxName || !nameForm.MatchString(name):
+		return fmt.Errorf("name %.80q: want up to %d lower-case letters, digits and single hyphens", name, MaxName)
+	case slices.Contains(builtins, name):
+		return fmt.Errorf("name %q is a built-in policy's, choose another", name)
+	}
+	return nil
+}
+
 // CheckTEE refuses what is no CPU TEE that a draft can ask for.
 func CheckTEE(tee string) error {
 	if !slices.Contains(TEEs, tee) {
@@ -77,8 +88,8 @@ func Draft(a Answers) ([]byte, error) {
 	switch {
 	case a.MaxAge <= 0:
 		return nil, errors.New("evidence age: want a length of time, such as 24h")
-	case a.GPUs < 0 || a.GPUs > MaxCount:
-		return nil, fmt.Errorf("%d GPUs: want 0 to %d", a.GPUs, MaxCount)
+	case a.GPUs < 0 || a.GPUs > MaxGPUs:
+		return nil, fmt.Errorf("%d GPUs: want 0 to %d", a.GPUs, MaxGPUs)
 	}
 	var d draft
 	d.line("# What a machine must prove before data of class %s goes there.", a.DataClass)

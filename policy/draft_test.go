@@ -81,11 +81,34 @@ func testDraft(t *testing.T, a policy.Answers) {
 	}
 }
 
+// A bundle has place for so many GPUs beside its CPU and the agent's statement.
+func TestDraftIsBounded(t *testing.T) {
+	a := policy.Answers{Name: "mine", DataClass: policy.DataPublic, TEE: policy.TEETDX, GPUs: policy.MaxGPUs, MaxAge: 60}
+	if _, err := policy.Draft(a); err != nil {
+		t.Error(err)
+	}
+	a.GPUs++
+	if _, err := policy.Draft(a); err == nil || err.Error() != "31 GPUs: want 0 to 30" {
+		t.Errorf("one GPU more: %v", err)
+	}
+}
+
+// Whose word counts is asked where the policy does not say.
+func TestLintAsksForIssuers(t *testing.T) {
+	const text = "type: assay/policy/v1\nname: test\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party}]\n"
+	asked := func(text string) bool {
+		return slices.ContainsFunc(policy.Lint("p.yaml", []byte(text)), func(a policy.Advice) bool { return a.Kind == policy.LintAnyIssuer })
+	}
+	if !asked(text) || asked(text+"issuers: [a.example]\n") {
+		t.Error("want a note where issuers are not listed, and none where they are")
+	}
+}
+
 // The example of any policy of one's own passes, whatever its operators.
 func TestExampleOfAnyPolicy(t *testing.T) {
 	for _, rules := range []string{
 		"require: [{claim: sevsnp.tcb, of: cpu, min: bl=1 snp=2}, {claim: sevsnp.vmpl, of: cpu, min: 1}, {claim: sevsnp.platform-info, of: cpu, min: ecc alias-check}]",
-		"require: [{claim: sevsnp.tcb, of: cpu, min: snp=0, count: 2}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1, 2]}, {claim: sevsnp.host-data, of: cpu, is: \"00\"}]",
+		"require: [{claim: sevsnp.tcb, of: cpu, min: snp=0, count: 2}, {claim: sevsnp.vmpl, of: cpu, in: [0, 1, 2]}, {claim: sevsnp.host-data, of: cpu, is: \"" + hostData + "\"}]",
 		"references: [" + digestText + "]\nrequire: [{claim: guest.measured, of: node}, {claim: \"*.freshness\", of: device, max-age: 30s}]",
 		"require: [{claim: \"*.debug-off\", of: cpu}, {claim: tpm.quote, of: tpm}, {claim: set.count, of: set}]\nrefuse: [\"*.revocation\", set.*]",
 		"require: [{claim: tdx.collateral, of: cpu, min: 18}, {claim: party.record-uptime, of: party, min: 990}]",

@@ -7,7 +7,8 @@ const (
 	MaxRules      = 256  // rules under require
 	MaxRefuse     = 256  // ids under refuse
 	MaxValues     = 1024 // values of one `in`
-	MaxCount      = 32   // components that one rule may demand, as many as a bundle holds
+	MaxCount      = 32   // components that the rules may demand, as many as a bundle holds
+	MaxGPUs       = 30   // GPUs that a draft can ask for: its bundle also holds a CPU and the agent's statement
 	MaxIssuers    = 64   // issuers whose word counts
 	MaxReferences = 64   // lists of reference values
 	MaxFloors     = 64   // product lines with a floor of the policy's own

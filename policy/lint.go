@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/internal/canon"
@@ -38,8 +39,18 @@ type values struct {
 
 // operand is one value of is or in, and where it stands.
 type operand struct {
-	pointer string
-	value   Value
+	rule  string // pointer of the rule
+	key   string // is, in or min
+	index int    // in the list of in
+	value Value
+}
+
+// pointer is where the value stands. A list may be long, so that it is made where it is asked for.
+func (o operand) pointer() string {
+	if o.key == "in" {
+		return fmt.Sprintf("%s/in/%d", o.rule, o.index)
+	}
+	return o.rule + "/" + o.key
 }
 
 func (l *linter) fault(pointer, format string, args ...any) {
@@ -62,7 +73,7 @@ var (
 // written refuses what only a built-in may say.
 func (l *linter) written() {
 	if slices.Contains(builtins, l.document.Name) {
-		l.fault("/name", "name %q is a built-in policy's, choose another", l.document.Name)
+		l.fault("/name", "%v", CheckName(l.document.Name))
 	}
 	for i, r := range l.document.Require {
 		if r.IfPresent {
@@ -77,8 +88,8 @@ func (l *linter) policy() (*Policy, error) {
 	if d.Type != Type {
 		l.fault("/type", "type %.80q is not known to this build, want %q", d.Type, Type)
 	}
-	if len(d.Name) > MaxName || !nameForm.MatchString(d.Name) {
-		l.fault("/name", "name %.80q: want up to %d lower-case letters, digits and single hyphens", d.Name, MaxName)
+	if err := CheckName(d.Name); err != nil && !slices.Contains(builtins, d.Name) {
+		l.fault("/name", "%v", err)
 	}
 	if len(d.About) > MaxText {
 		l.fault("/about", "about: %d bytes, at most %d", len(d.About), MaxText)
@@ -96,6 +107,10 @@ func (l *linter) policy() (*Policy, error) {
 		}
 		if !evidence {
 			l.fault("/require", "every rule is over parties: nothing is asked of the evidence")
+		}
+		if !l.logged {
+			l.room(p.program.rules)
+			l.oneSeal(p.program.rules)
 		}
 	}
 	l.dataClass()
@@ -175,9 +190,15 @@ func (l *linter) floors() []floor {
 		if f.Product == "" || f.Source == "" || f.Date == 0 || len(f.Product) > MaxText || len(f.Source) > MaxText {
 			l.fault(at, "a floor needs a product, min, the source that says so and its date")
 		}
+		if products := claim.Values("sevsnp.product"); f.Product != "" && !slices.Contains(products, f.Product) && !l.logged {
+			l.faultOf(LintUnknown, at+"/product", "product line %.80q is none that a claim names, so that nothing reads its floor%s: want %s", f.Product, nearestOf(f.Product, products), list(products, "or"))
+		}
 		min, err := parseTCB(string(f.Min))
-		if err != nil {
+		switch {
+		case err != nil:
 			l.fault(at+"/min", "%v", err)
+		case min[0] >= 0 && f.Product != "Turin" && !l.logged:
+			l.faultOf(LintUnsatisfiable, at+"/min", "a TCB of %.80s has no fmc, so that none reaches this floor", f.Product)
 		}
 		floors = slices.DeleteFunc(floors, func(g floor) bool { return g.product == f.Product })
 		floors = append(floors, floor{f.Product, min, string(f.Min)})
@@ -186,6 +207,59 @@ func (l *linter) floors() []floor {
 		l.fault("/floors", "floors: no rule says `min: floors`, so that nothing reads them")
 	}
 	return floors
+}
+
+// room refuses rules that together want more components than a bundle holds.
+func (l *linter) room(rules []rule) {
+	wanted, total := map[Class]int{}, 0
+	for _, r := range rules {
+		if !r.of.single() && !r.ifPresent && r.count <= MaxCount {
+			wanted[r.of] = max(wanted[r.of], r.count)
+		}
+	}
+	for class, n := range wanted {
+		if class != Device {
+			total += n
+		}
+	}
+	if total > MaxCount {
+		l.faultOf(LintUnsatisfiable, "/require", "the rules want %d components, and a bundle holds at most %d", total, MaxCount)
+	}
+}
+
+// oneSeal refuses rules that want two CPU TEEs where binding.seal counts: one host has one seal, so that a second CPU TEE
+// contradicts it (Assay design, section 2.2). Whoever means "this kind or that" writes two policies.
+func (l *linter) oneSeal(rules []rule) {
+	if !slices.ContainsFunc(rules, func(r rule) bool { return r.of == Node && matches(r.claim, "binding.seal") }) &&
+		!slices.ContainsFunc(l.document.Refuse, func(pattern string) bool { return matches(pattern, "binding.seal") }) {
+		return
+	}
+	kinds := []string{"sevsnp", "tdx"}
+	first := map[string]int{} // rule that wants a CPU of a kind
+	for i, r := range rules {
+		if r.ifPresent || len(r.checks) == 0 || slices.ContainsFunc(r.checks, func(c check) bool { return !slices.Equal(classesOf(c.room), []Class{CPU}) }) {
+			continue
+		}
+		at := fmt.Sprintf("/require/%d", i)
+		if r.count > 1 {
+			l.faultOf(LintUnsatisfiable, at, "%d CPU TEEs can never be met where binding.seal counts: one host has one", r.count)
+			return
+		}
+		room := r.checks[0].room
+		if len(r.checks) > 1 || !slices.Contains(kinds, room) {
+			continue
+		}
+		if _, found := first[room]; !found {
+			first[room] = i
+		}
+		for _, other := range kinds {
+			if j, found := first[other]; found && other != room {
+				l.faultOf(LintContradictory, at, "this rule wants a CPU of %s and the one at line %d one of %s, and where binding.seal counts one host has one: write two policies",
+					room, l.at.At(fmt.Sprintf("/require/%d", j)).Line, other)
+				return
+			}
+		}
+	}
 }
 
 // rule checks and compiles one rule of require.
@@ -214,7 +288,7 @@ func (l *linter) count(at string, r Rule) {
 	case !l.at.Has(at + "/count"):
 	case r.Count < 1 || r.Count > MaxCount:
 		l.fault(at+"/count", "count %d: want 1 to %d", r.Count, MaxCount)
-	case r.Of.single():
+	case r.Of.single() || r.Of == Statement && r.Count > 1 && !l.logged:
 		l.fault(at+"/count", "count: there is exactly one %s", r.Of)
 	case r.IfPresent:
 		l.fault(at+"/count", "count and if-present contradict each other")
@@ -232,10 +306,12 @@ func (l *linter) operator(at string, r Rule, c *rule) {
 		keys = append(keys, "in")
 		c.op, c.values, c.required = opIn, r.In, "is "+list(r.In, "or")
 		if l.size(at+"/in", len(r.In), MaxValues) {
+			seen := map[Value]bool{} // a list may be long
 			for i, v := range r.In {
-				if slices.Contains(r.In[:i], v) {
+				if seen[v] {
 					l.fault(fmt.Sprintf("%s/in/%d", at, i), "value %.80q is named twice", v)
 				}
+				seen[v] = true
 			}
 		}
 	}
@@ -260,9 +336,9 @@ func (l *linter) operator(at string, r Rule, c *rule) {
 
 // tierNumber refuses a bare number for a tier, which means opposite things to different people.
 func (l *linter) tierNumber(at string, r Rule) (found bool) {
-	for _, o := range append(operands(at, r), operand{at + "/min", r.Min}) {
+	for _, o := range append(operands(at, r), operand{rule: at, key: "min", value: r.Min}) {
 		if strings.HasSuffix(r.Claim, "tier") && isNumber(string(o.value)) {
-			l.faultOf(LintTierNumber, o.pointer, "tier %s: a bare number means opposite things to different people; use names: %s", o.value, strings.Join(claim.Tiers, ", "))
+			l.faultOf(LintTierNumber, o.pointer(), "tier %s: a bare number means opposite things to different people; use names: %s", o.value, strings.Join(claim.Tiers, ", "))
 			found = true
 		}
 	}
@@ -272,10 +348,10 @@ func (l *linter) tierNumber(at string, r Rule) (found bool) {
 // operands returns the values of is and in.
 func operands(at string, r Rule) (os []operand) {
 	if r.Is != "" {
-		os = append(os, operand{at + "/is", r.Is})
+		os = append(os, operand{rule: at, key: "is", value: r.Is})
 	}
 	for i, v := range r.In {
-		os = append(os, operand{fmt.Sprintf("%s/in/%d", at, i), v})
+		os = append(os, operand{at, "in", i, v})
 	}
 	return os
 }
@@ -312,6 +388,10 @@ func (l *linter) fit(at string, r Rule, o op, def claim.Definition) check {
 		for _, operand := range operands(at, r) {
 			l.operand(operand, def)
 		}
+	case opMaxAge:
+		if !claim.Timed(def.ID) && !l.logged {
+			l.faultOf(LintUnsatisfiable, at+"/max-age", "%s never says since when, so that no age of it is known; the age of the evidence is that of %s", def.ID, freshnessOf(r.Of))
+		}
 	case opMin:
 		c.number, c.tcb, c.words = l.least(at+"/min", string(r.Min), def)
 	case opFloors:
@@ -319,6 +399,9 @@ func (l *linter) fit(at string, r Rule, o op, def claim.Definition) check {
 		if _, ok := claim.Lookup(c.product); def.Kind != claim.TCB || !ok {
 			l.fault(at+"/min", "%s has a value of kind %s; floors are for TCBs", def.ID, def.Kind)
 		}
+	}
+	if r.Of == Switch && claim.OfGPUs(def.ID) && !l.logged {
+		l.faultOf(LintUnsatisfiable, at+"/of", "%s of switch can never be met: it speaks of GPUs alone", def.ID)
 	}
 	for _, class := range classesOf(c.room) {
 		if r.Of.covers(class) {
@@ -332,20 +415,26 @@ func (l *linter) fit(at string, r Rule, o op, def claim.Definition) check {
 func (l *linter) operand(o operand, def claim.Definition) {
 	switch v := string(o.value); {
 	case def.Kind == claim.Number && !isNumber(v):
-		l.fault(o.pointer, "%s is a number, got %.80q", def.ID, v)
-	case def.Kind != claim.Number && l.at.IsNumber(o.pointer):
-		l.fault(o.pointer, "%s is %s, got the number %.80s: quote it", def.ID, def.Kind, v)
+		l.fault(o.pointer(), "%s is a number, got %.80q", def.ID, v)
+	case def.Kind != claim.Number && l.at.IsNumber(o.pointer()):
+		l.fault(o.pointer(), "%s is %s, got the number %.80s: quote it", def.ID, def.Kind, v)
 	case def.Kind == claim.Hex && !hexForm.MatchString(v):
-		l.fault(o.pointer, "%s is bytes in lower-case hex, got %.80q", def.ID, v)
+		l.fault(o.pointer(), "%s is bytes in lower-case hex, got %.80q", def.ID, v)
 	case def.ID == "party.jurisdiction" && !slices.Contains(countries, v):
-		l.faultOf(LintUnknown, o.pointer, "%s is a country of ISO 3166-1 (alpha-2), got %.80q%s", def.ID, v, countryInstead(v))
-	case !l.logged:
+		l.faultOf(LintUnknown, o.pointer(), "%s is a country of ISO 3166-1 (alpha-2), got %.80q%s", def.ID, v, countryInstead(v))
+	case l.logged:
+	case def.Kind == claim.Number:
+		n, _ := strconv.ParseInt(v, 10, 64)
+		if least, greatest := claim.Numbers(def.ID); n < least || n > greatest {
+			l.faultOf(LintUnsatisfiable, o.pointer(), "%s is never %s: it is from %d to %d", def.ID, v, least, greatest)
+		}
+	case def.Kind == claim.Hex:
+		if size := claim.Size(def.ID); size != 0 && len(v) != 2*size {
+			l.faultOf(LintUnsatisfiable, o.pointer(), "%s has %d bytes, got %d", def.ID, size, len(v)/2)
+		}
+	default:
 		if words := claim.Values(def.ID); words != nil && !slices.Contains(words, v) {
-			near := doc.Nearest(v, words)
-			if near != "" {
-				near = ", nearest is " + near
-			}
-			l.faultOf(LintUnsatisfiable, o.pointer, "%s is never %.80q%s: want one of %s", def.ID, v, near, strings.Join(words, ", "))
+			l.faultOf(LintUnsatisfiable, o.pointer(), "%s is never %.80q%s: want one of %s", def.ID, v, nearestOf(v, words), strings.Join(words, ", "))
 		}
 	}
 }
@@ -355,15 +444,15 @@ func (l *linter) restrict(at string, t target, r Rule, c check) {
 	now, restricted := l.allowed[t]
 	had := now.rule
 	now.left = slices.Clone(now.left)
-	for _, o := range operands(at, r) {
-		if !now.listed {
-			now.left = append(now.left, o.value)
-		}
-	}
 	if os := operands(at, r); len(os) > 0 {
-		now.left = slices.DeleteFunc(now.left, func(v Value) bool {
-			return !slices.ContainsFunc(os, func(o operand) bool { return o.value == v })
-		})
+		said := map[Value]bool{}
+		for _, o := range os {
+			said[o.value] = true
+			if !now.listed {
+				now.left = append(now.left, o.value)
+			}
+		}
+		now.left = slices.DeleteFunc(now.left, func(v Value) bool { return !said[v] })
 		now.listed = true
 	} else if c.def.Kind != claim.Number || r.Min == "" {
 		return
@@ -389,6 +478,8 @@ func (l *linter) least(pointer, v string, def claim.Definition) (number int64, t
 	case claim.Number:
 		if number, err = strconv.ParseInt(v, 10, 64); err != nil || !isNumber(v) {
 			l.fault(pointer, "%s is a number, got %.80q", def.ID, v)
+		} else if least, greatest := claim.Numbers(def.ID); number > greatest && !l.logged {
+			l.faultOf(LintUnsatisfiable, pointer, "%s is never %s or more: it is from %d to %d", def.ID, v, least, greatest)
 		}
 	case claim.TCB:
 		if t, err = parseTCB(v); err != nil {
@@ -398,6 +489,12 @@ func (l *linter) least(pointer, v string, def claim.Definition) (number int64, t
 		words = strings.Split(v, " ")
 		if slices.Contains(words, "") || l.at.IsNumber(pointer) {
 			l.fault(pointer, "%s is words parted by single spaces, got %.80q", def.ID, v)
+			break
+		}
+		for _, word := range words {
+			if known := claim.Values(def.ID); known != nil && !slices.Contains(known, word) && !l.logged {
+				l.faultOf(LintUnsatisfiable, pointer, "%s never has the word %.80q%s: want words of %s", def.ID, word, nearestOf(word, known), strings.Join(known, ", "))
+			}
 		}
 	default:
 		l.fault(pointer, "%s has a value of kind %s, which min does not compare%s", def.ID, def.Kind, instead(def.Kind))
@@ -418,12 +515,16 @@ func (l *linter) refuse(i int, pattern string) refusal {
 }
 
 // known returns every claim id, and every pattern that fits one.
-func known() (ids []string) {
+var known = sync.OnceValue(func() (ids []string) {
 	for _, def := range claim.Catalogue() {
-		ids = append(ids, def.ID, "*."+suffix(def.ID), claim.Room(def.ID)+".*")
+		for _, id := range []string{def.ID, "*." + suffix(def.ID), claim.Room(def.ID) + ".*"} {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
 	}
 	return ids
-}
+})
 
 // nearest ends a sentence about an unknown id.
 func nearest(id string) string { return nearestOf(id, known()) }
@@ -433,6 +534,20 @@ func nearestOf(word string, candidates []string) string {
 		return ", nearest is " + near
 	}
 	return ""
+}
+
+// freshnessOf names the claims of a class that say how old its evidence is.
+func freshnessOf(c Class) string {
+	var ids []string
+	for _, room := range roomsOf(c) {
+		if id := room + ".freshness"; claim.Timed(id) && room != claim.SubjectParty {
+			ids = append(ids, id)
+		}
+	}
+	if ids == nil {
+		ids = []string{"binding.challenge"}
+	}
+	return list(ids, "or")
 }
 
 // speaksOf ends a sentence about a claim with the classes it belongs to.

@@ -25,12 +25,14 @@ require:
   - {claim: sevsnp.vmpl, of: cpu, in: [0, 1]}
   - {claim: sevsnp.vmpl, of: cpu, min: 1}
   - {claim: "*.freshness", of: cpu, max-age: 1h30m}
-  - {claim: sevsnp.host-data, of: cpu, is: "00"}
+  - {claim: sevsnp.host-data, of: cpu, is: "` + hostDataText + `"}
   - {claim: guest.measured, of: node, is: tee}
   - {claim: sevsnp.platform-info, of: device, min: alias-check ecc}
   - {claim: party.legal-entity, of: party, is: "LEI:529900T8BM49AURSDO55"}
 refuse: ["*.revocation", set.*, sevsnp.id-block]
 `
+
+const hostDataText = "0000000000000000000000000000000000000000000000000000000000000000"
 
 const digestText = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
@@ -43,7 +45,7 @@ func TestLoadCanonicalAndDigest(t *testing.T) {
 	if p.Digest() != canon.Sum(b) || p.Name() != "pilot" || p.About() != "A pilot." {
 		t.Errorf("policy %s %s", p.Name(), p.Digest())
 	}
-	for _, words := range []string{`"in":["0","1"]`, `"max-age":"90m"`, `"count":2`, `"is":"00"`, `"type":"assay/policy/v1"`} {
+	for _, words := range []string{`"in":["0","1"]`, `"max-age":"90m"`, `"count":2`, `"is":"` + hostDataText + `"`, `"type":"assay/policy/v1"`} {
 		if !strings.Contains(string(b), words) {
 			t.Errorf("canonical bytes lack %s: %s", words, b)
 		}
@@ -118,7 +120,7 @@ func TestLoadRefusals(t *testing.T) {
 		{"hex for a number", rule("claim: sevsnp.vmpl, of: cpu, is: 0x0"), `p.yaml:4:39: 0x0: write the number in decimal`},
 		{"leading zero", rule(`claim: sevsnp.vmpl, of: cpu, is: "00"`), `p.yaml:4:39: sevsnp.vmpl is a number, got "00"`},
 		{"number for hex", rule("claim: sevsnp.host-data, of: cpu, is: 10"), "p.yaml:4:44: sevsnp.host-data is hex, got the number 10: quote it"},
-		{"upper-case hex", rule("claim: sevsnp.host-data, of: cpu, in: [00ff, FF]"), `p.yaml:4:51: sevsnp.host-data is bytes in lower-case hex, got "FF"`},
+		{"upper-case hex", rule("claim: sevsnp.host-data, of: cpu, in: [" + digestText + ", FF]"), `p.yaml:4:111: sevsnp.host-data is bytes in lower-case hex, got "FF"`},
 		{"TCB as integer", rule("claim: sevsnp.tcb, of: cpu, min: 24"), `p.yaml:4:39: TCB "24": want parts of fmc, bl, tee, snp, ucode in this order`},
 		{"TCB part over 255", rule("claim: sevsnp.tcb, of: cpu, min: snp=256"), `p.yaml:4:39: TCB "snp=256"`},
 		{"TCB parts out of order", rule("claim: sevsnp.tcb, of: cpu, min: snp=1 bl=1"), `p.yaml:4:39: TCB "snp=1 bl=1"`},
@@ -143,6 +145,7 @@ func TestLoadRefusals(t *testing.T) {
 		{"party for evidence", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: sevsnp.tcb, of: party}]", "p.yaml:3:65: sevsnp.tcb of party can never be met: sevsnp claims speak of cpu"},
 		{"party wildcard", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: \"*.name\", of: party}]", "p.yaml:3:49: unknown claim *.name of party"},
 		{"country that is none", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: party.jurisdiction, of: party, in: [DE, UK]}]", `p.yaml:3:89: party.jurisdiction is a country of ISO 3166-1 (alpha-2), got "UK": the United Kingdom is GB`},
+		{"union of countries", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: party.jurisdiction, of: party, in: [EEA]}]", `"EEA": name its members: AT, BE, BG, CY, CZ, DE, DK, EE, ES, FI, FR, GR, HR, HU, IE, IS, IT, LI, `},
 		{"word that a claim never has", rule("claim: guest.measured, of: node, in: [tee, paravisr]"), `p.yaml:4:49: guest.measured is never "paravisr", nearest is paravisor: want one of tee, paravisor, host-vtpm, tpm`},
 		{"issuers that nothing reads", head + good + "issuers: [a.example]", "p.yaml:4:10: issuers: no rule speaks of the party"},
 		{"issuer twice", head + "issuers: [a.example, a.example]\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: party.tier, of: party}]", "p.yaml:3:22: issuer a.example is named twice"},
@@ -158,6 +161,21 @@ func TestLoadRefusals(t *testing.T) {
 		{"floor twice", head + good + "floors:\n- {product: Milan, min: snp=1, source: s, date: 2026-01-01T00:00:00Z}\n- {product: Milan, min: snp=2, source: s, date: 2026-01-01T00:00:00Z}", `p.yaml:6:3: a second floor of "Milan"`},
 		{"floor without source", head + good + "floors: [{product: Milan, min: snp=1}]", "p.yaml:4:10: a floor needs a product, min, the source that says so and its date"},
 		{"floor that is no TCB", head + good + "floors: [{product: Milan, min: 24, source: s, date: 2026-01-01T00:00:00Z}]", `p.yaml:4:32: TCB "24"`},
+		{"floor of no product line", head + good + "floors: [{product: milan, min: snp=1, source: s, date: 2026-01-01T00:00:00Z}]", `p.yaml:4:20: product line "milan" is none that a claim names, so that nothing reads its floor, nearest is Milan: want Milan, Genoa or Turin`},
+		{"floor of a part that the product line lacks", head + good + "floors: [{product: Genoa, min: fmc=1 snp=1, source: s, date: 2026-01-01T00:00:00Z}]", `p.yaml:4:32: a TCB of Genoa has no fmc, so that none reaches this floor`},
+		{"number that there is not", rule("claim: sevsnp.vmpl, of: cpu, in: [3, 4]"), "p.yaml:4:43: sevsnp.vmpl is never 4: it is from 0 to 3"},
+		{"negative number", rule("claim: sevsnp.vmpl, of: cpu, is: -1"), "p.yaml:4:39: sevsnp.vmpl is never -1: it is from 0 to 3"},
+		{"more than all", head + "require: [{claim: sevsnp.tcb, of: cpu}, {claim: party.record-uptime, of: party, min: 1001}]", "p.yaml:3:86: party.record-uptime is never 1001 or more: it is from 0 to 1000"},
+		{"bytes of another size", rule("claim: sevsnp.measurement, of: cpu, is: " + digestText), "p.yaml:4:46: sevsnp.measurement has 48 bytes, got 32"},
+		{"word that there is not", rule("claim: sevsnp.platform-info, of: cpu, min: ecc alias-chek"), `p.yaml:4:49: sevsnp.platform-info never has the word "alias-chek", nearest is alias-check: want words of alias-check, ciphertext-hiding`},
+		{"age of what has none", rule("claim: sevsnp.debug-off, of: cpu, max-age: 1h"), "p.yaml:4:49: sevsnp.debug-off never says since when, so that no age of it is known; the age of the evidence is that of sevsnp.freshness or tdx.freshness"},
+		{"age of the node", rule("claim: binding.seal, of: node, max-age: 1h"), "p.yaml:4:46: binding.seal never says since when, so that no age of it is known; the age of the evidence is that of binding.challenge"},
+		{"what switches lack", rule("claim: nvidia.fwid, of: switch"), "p.yaml:4:30: nvidia.fwid of switch can never be met: it speaks of GPUs alone"},
+		{"two statements", rule("claim: statement.structure, of: statement, count: 2"), "p.yaml:4:56: count: there is exactly one statement"},
+		{"more than a bundle holds", head + "require: [{claim: nvidia.chain, of: gpu, count: 20}, {claim: nvidia.chain, of: switch, count: 13}]", "p.yaml:3:10: the rules want 33 components, and a bundle holds at most 32"},
+		{"two CPU TEEs under a seal", head + "require:\n- {claim: binding.seal, of: node}\n- {claim: sevsnp.tcb, of: cpu, min: floors}\n- {claim: tdx.seam, of: device}", "p.yaml:6:3: this rule wants a CPU of tdx and the one at line 5 one of sevsnp, and where binding.seal counts one host has one: write two policies"},
+		{"two CPU TEEs under a seal that is refused", head + "require:\n- {claim: tdx.seam, of: cpu}\n- {claim: sevsnp.tcb, of: cpu}\nrefuse: [binding.*]", "p.yaml:5:3: this rule wants a CPU of sevsnp and the one at line 4 one of tdx"},
+		{"two CPUs under a seal", head + "require:\n- {claim: \"*.chain\", of: cpu, count: 2}\n- {claim: binding.seal, of: node}", "p.yaml:4:3: 2 CPU TEEs can never be met where binding.seal counts: one host has one"},
 		{"type of another version", "type: assay/policy/v2\nname: test\n" + good, `p.yaml:1:7: type "assay/policy/v2" is not known to this build, want "assay/policy/v1"`},
 		{"no type", "name: test\n" + good, `p.yaml:1:1: type "" is not known to this build`},
 		{"name with a space", "type: assay/policy/v1\nname: my policy\n" + good, `p.yaml:2:7: name "my policy": want up to 64 lower-case letters`},
@@ -304,4 +322,36 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal("accepts no evidence at all")
 		}
 	})
+}
+
+// What stands nearest to a policy that no machine can meet loads: lint refuses no more than it can show. A log's policy loads
+// whatever it asks, for it was logged by a build that let it pass.
+func TestWhatAMachineCanMeetLoads(t *testing.T) {
+	const head = "type: assay/policy/v1\nname: test\n"
+	for _, rules := range []string{
+		"require: [{claim: sevsnp.tcb, of: cpu, min: floors}]\nfloors: [{product: Turin, min: fmc=1, source: s, date: 2026-01-01T00:00:00Z}]",
+		"require: [{claim: sevsnp.vmpl, of: cpu, is: 3}, {claim: party.record-uptime, of: party, min: 1000}]",
+		"require: [{claim: tdx.attributes, of: cpu, min: sept-ve-disable}, {claim: tdx.xfam, of: cpu, min: some-new-feature}]",
+		"require: [{claim: sevsnp.freshness, of: cpu, max-age: 1h}, {claim: party.tier, of: party, max-age: 1h}, {claim: binding.challenge, of: node, max-age: 1h}]",
+		"require: [{claim: sevsnp.freshness, of: cpu, is: aa}, {claim: nvidia.fwid, of: gpu, in: [aa, bbcc]}]", // of no one size
+		"require: [{claim: nvidia.fwid, of: device}, {claim: nvidia.chain, of: switch}, {claim: statement.structure, of: statement, count: 1}]",
+		"require: [{claim: nvidia.chain, of: gpu, count: 20}, {claim: nvidia.chain, of: switch, count: 12}]",
+		"require: [{claim: sevsnp.tcb, of: cpu}, {claim: tdx.seam, of: cpu}, {claim: \"*.chain\", of: cpu, count: 2}]", // no seal counts
+		"require: [{claim: sevsnp.tcb, of: cpu}, {claim: azure.report-fresh, of: cpu}, {claim: \"*.chain\", of: cpu}, {claim: binding.seal, of: node}]",
+		"require: [{claim: tdx.seam, of: cpu}, {claim: \"*.freshness\", of: device, count: 2}, {claim: binding.seal, of: node}]",
+		"data-class: personal\nrequire: [{claim: sevsnp.tcb, of: cpu}, {claim: \"*.tier\", of: party, in: [attested]}]",
+	} {
+		if _, err := policy.Load("p.yaml", []byte(head+rules)); err != nil {
+			t.Errorf("%s: %v", rules, err)
+		}
+	}
+	for _, document := range []string{
+		`{"claim":"sevsnp.vmpl","is":"4","of":"cpu"}`, `{"claim":"sevsnp.debug-off","max-age":"1h","of":"cpu"}`, `{"claim":"sevsnp.host-data","is":"00","of":"cpu"}`,
+		`{"claim":"sevsnp.platform-info","min":"alias-chek","of":"cpu"}`, `{"claim":"nvidia.fwid","of":"switch"}`, `{"claim":"sevsnp.vmpl","min":"4","of":"cpu"}`,
+		`{"claim":"sevsnp.tcb","of":"cpu"},{"claim":"tdx.seam","of":"cpu"},{"claim":"binding.seal","of":"node"}`, `{"claim":"statement.structure","count":2,"of":"statement"}`,
+	} {
+		if _, err := policy.ParseCanonical([]byte(`{"name":"test","require":[` + document + `],"type":"assay/policy/v1"}`)); err != nil {
+			t.Errorf("logged: %s: %v", document, err)
+		}
+	}
 }

@@ -30,7 +30,7 @@ import (
 )
 
 // Rules is the version of this room's rules.
-const Rules = 3
+const Rules = 4
 
 // Type is the type of the policy document.
 const Type = "assay/policy/v1"
@@ -106,6 +106,9 @@ func Load(name string, data []byte) (*Policy, error) {
 	p, _, err := load(name, data)
 	return p, err
 }
+
+// DocumentType makes a policy a document that says of which type it is.
+func (*Document) DocumentType() string { return Type }
 
 // load is [Load], and says where everything stands.
 func load(name string, data []byte) (*Policy, *doc.Positions, error) {

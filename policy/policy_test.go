@@ -20,6 +20,9 @@ const (
 
 var list = canon.Sum([]byte("the list of reference values that affirmed the guest"))
 
+// Values of claims that have a size.
+var hostData, measurement = strings.Repeat("00", 32), strings.Repeat("cc", 48)
+
 // values are the values of the good claims; a claim that is not here is a sentence.
 var values = map[string]string{
 	"azure.report-fresh": "aa", "azure.runtime-data": "secure-boot", "azure.structure": "azure-snp",
@@ -31,8 +34,8 @@ var values = map[string]string{
 	"party.legal-entity": "DE-HRB-B:12345", "party.measured": "700", "party.record-completion": "990", "party.record-uptime": "999", "party.tier": "attested-facility",
 	"set.count": "gpu:8 switch:4", "set.links": "closed", "set.same-mode": "PPCIE", "set.same-nonce": "aa", "set.topology": "gpu:8 switch:4",
 	"sevsnp.cert-chip-id": "chip", "sevsnp.cert-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.chain": "VCEK",
-	"sevsnp.committed-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.freshness": "aa", "sevsnp.host-data": "00", "sevsnp.id-block": "absent",
-	"sevsnp.launch-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.measurement": "cc", "sevsnp.mitigations": "",
+	"sevsnp.committed-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.freshness": "aa", "sevsnp.host-data": hostData, "sevsnp.id-block": "absent",
+	"sevsnp.launch-tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.measurement": measurement, "sevsnp.mitigations": "",
 	"sevsnp.platform-info": "alias-check ecc", "sevsnp.product": "Milan", "sevsnp.revocation": "crl", "sevsnp.signing-key": "VCEK",
 	"sevsnp.structure": "v5", "sevsnp.tcb": "bl=4 tee=0 snp=24 ucode=219", "sevsnp.vmpl": "0",
 	"tdx.attributes": "sept-ve-disable", "tdx.chain": "platform", "tdx.collateral": "18", "tdx.freshness": "aa", "tdx.measurement": "mrtd:cc",

@@ -173,27 +173,70 @@ func code(id, why string) string {
 	return suffix(id) + "." + why
 }
 
-// reason puts a cause in words.
+// Codes of the rooms of formats, for which something else mends a claim than the catalogue says.
+const (
+	certificateHold = "certificate-hold"
+	notInVersion    = "not-in-version"
+	notYetValid     = "not-yet-valid"
+	revoked         = "revoked"
+)
+
+// fixInternal mends what no provider can.
+const fixInternal = "appraise again with a build that can judge it; the evidence is not to blame"
+
+// reason puts a cause in words. The catalogue says who mends a claim, and how; where the code says that it is another, or
+// takes something else, that stands here.
 func (c cause) reason(required string) Reason {
 	def, _ := claim.Lookup(c.id)
 	r := Reason{
 		Code: code(c.id, c.why.Code()), Claim: c.id, Subject: c.subject, Status: c.status, Required: required, Observed: string(c.why), Fix: def.Fix, Who: def.Who,
 	}
+	if claim.Room(c.id) == claim.SubjectParty { // certificates and issuers have codes of their own, and the catalogue knows them
+		if c.why.Code() == claim.Internal {
+			r.Fix, r.Who = fixInternal, claim.Relying
+		}
+		return r
+	}
+	measured := slices.Contains(measuredClaims, c.id)
 	switch c.why.Code() {
 	case claim.Internal, notAppraised:
-		if c.subject == claim.SubjectParty && c.why.Code() == notAppraised {
-			break // no build would find more: the catalogue says who can have it said
-		}
-		r.Fix, r.Who = "appraise again with a build that can judge it; the evidence is not to blame", claim.Relying
+		r.Fix, r.Who = fixInternal, claim.Relying
 	case claim.NoReference:
 		r.Fix, r.Who = "give the appraiser reference values that speak of it", claim.Relying
-		if c.id == "tdx.qe-signer" { // which are no list of guests
+		switch {
+		case c.id == "tdx.qe-signer": // which are no list of guests
 			r.Fix = "add to the root set the file that names the quoting enclaves that count"
+		case measured:
+			r.Fix = "add reference values of the guest image, measured or from whoever built it"
 		}
 	case claim.NoExpectation:
-		if c.id != "tpm.ak-bound" { // no nonce binds a key to a TPM: the catalogue says what does
+		switch c.id {
+		case "tpm.ak-bound": // no nonce binds a key to a TPM: the catalogue says what does
+		case "binding.seal", "binding.possession": // only a bundle has them
+			r.Fix, r.Who = "send what the agent collected: a vendor's file alone is bound to no session", claim.Provider
+		default:
 			r.Fix, r.Who = "appraise with the challenge, nonce or report data that was asked for", claim.Relying
 		}
+	case claim.CollateralMissing, claim.CollateralRefused:
+		if def.Who != claim.Relying { // else the catalogue says what to fetch
+			r.Fix, r.Who = "fetch anew what the vendor publishes of it, or have it sent with the evidence", claim.Relying
+		}
+	case claim.EvidenceMissing:
+		if measured {
+			r.Fix = "send evidence that measures the guest: the report of its CPU's TEE, on a paravisor the quote of the virtual TPM, with the boot logs"
+		}
+	case notYetValid:
+		r.Fix, r.Who = "judge it at a time when the certificate is valid; if that is now, set the clock right", claim.Relying
+	case notInVersion:
+		r.Fix, r.Who = "update the firmware and what reads its report to a version that says it", claim.Provider
+	case revoked:
+		switch suffix(c.id) {
+		case "tcb-status", "driver-rim", "vbios-rim": // other firmware, or another manifest, as the catalogue says
+			return r
+		}
+		r.Fix, r.Who = "ask the vendor why; show other hardware, or firmware with a certificate that stands", claim.Provider
+	case certificateHold:
+		r.Fix, r.Who = "take the suspension back, or revoke: the provider asks why", claim.Vendor
 	}
 	return r
 }

@@ -59,6 +59,9 @@ type TestResult struct {
 	Because string  `json:"because,omitzero"` // what differs, in a sentence
 }
 
+// DocumentType makes a file of tests one that says of which type it is.
+func (*Tests) DocumentType() string { return TestsType }
+
 // ParseTests reads a file of tests. Every fault comes with line and column.
 func ParseTests(name string, data []byte) (*Tests, error) {
 	var t Tests

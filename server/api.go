@@ -420,7 +420,7 @@ func (s *Server) door(ctx huma.Context, next func(huma.Context)) {
 	}
 	c, err := s.authenticate(r)
 	if err == nil && !allowed(op, c) {
-		err = refuse(codeForbidden, "you are: %s; this is for: %s", c.use, schemes(op))
+		err = refuse(codeForbidden, "it has the role %s, and this is for %s", c.use, schemes(op))
 	}
 	if err != nil {
 		s.problemOf(r.Context(), op.Method+" "+op.Path, err).write(w)

@@ -3,6 +3,8 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -213,4 +215,28 @@ func TestExportOverHTTP(t *testing.T) {
 		t.Errorf("export of %d bytes here, %d over HTTP: want the same", here.Len(), there.Len())
 	}
 	refused(t, audit.Export(t.Context(), n.client().Mirror(), &there), 403, "forbidden")
+}
+
+// TestRoutesAreWrittenDown: docs/api.md has each route with whose credential it wants, as the server describes itself.
+func TestRoutesAreWrittenDown(t *testing.T) {
+	page, err := os.ReadFile("../docs/api.md")
+	must(t, err)
+	const head = "| route | credential of | answer | what it is for |\n|---|---|---|---|\n"
+	_, table, found := strings.Cut(string(page), head)
+	if !found {
+		t.Fatal("docs/api.md has no table of routes")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want strings.Builder
+	for _, d := range newLab(t, "").operations() {
+		slices.Sort(d.success)
+		who := "nobody"
+		if len(d.schemes) > 0 {
+			who = strings.Join(d.schemes, ", ")
+		}
+		fmt.Fprintf(&want, "| `%s %s` | %s | %s | %s |\n", d.method, d.path, who, strings.Join(d.success, ", "), d.summary)
+	}
+	if got := strings.TrimSpace(table) + "\n"; got != want.String() {
+		t.Errorf("docs/api.md has\n%s\nand the server describes\n%s", got, want.String())
+	}
 }

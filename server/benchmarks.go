@@ -424,17 +424,22 @@ func (s *Server) endDue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for benchmarks that are due: %w", err)
 	}
+	var failed []error
 	for _, node := range nodes {
 		row, err := s.openRow(ctx, s.store.db.Reader(), node, "")
 		if err == nil && row.due < s.nowMS() {
 			_, err = s.endBenchmark(ctx, node, row, nil)
 		}
 		var other *problem
-		if err != nil && !errors.As(err, &other) { // an answer that came at the last instant is none of ours
+		switch {
+		case err == nil, errors.As(err, &other): // an answer that came at the last instant is none of ours
+		case s.mustStop(ctx, err) != nil:
 			return err
+		default: // the others end all the same
+			failed = append(failed, fmt.Errorf("benchmark of node %s: %w", node, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // texts reads a column.
@@ -461,6 +466,7 @@ func (s *Server) repeatDue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for plans of benchmarks: %w", err)
 	}
+	var failed []error
 	for _, id := range ids {
 		nodes := strings.Fields(id)
 		n, err := s.drawNumber(int64(len(nodes)) + 1)
@@ -492,6 +498,7 @@ func (s *Server) repeatDue(ctx context.Context) error {
 		})
 		var refused *problem
 		switch {
+		case err == nil:
 		case errors.As(err, &refused) && refused.code == codeNotFound: // a node is gone, and with it the plan
 			s.log.Warn("benchmarks are no longer repeated", "nodes", id, "why", err)
 			if err := s.store.Tx(ctx, func(tx *Tx) error {
@@ -501,11 +508,13 @@ func (s *Server) repeatDue(ctx context.Context) error {
 				return err
 			}
 		case errors.As(err, &refused): // it stays due until what stands against it has gone
-		case err != nil:
-			return fmt.Errorf("repeat benchmarks: %w", err)
+		case s.mustStop(ctx, err) != nil:
+			return err
+		default: // the others are repeated all the same
+			failed = append(failed, fmt.Errorf("repeat benchmarks of %.80q: %w", id, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // measures returns what benchmarks of nodes came to, the newest first.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -78,17 +79,6 @@ func (s *Server) certificateOperations(api huma.API) {
 		})
 }
 
-// principal names who acts: somebody for whom an admin speaks, or the token.
-func principal(who caller, as string) (string, error) {
-	switch {
-	case as == "":
-		return who.token.Principal, nil
-	case who.use != client.RoleAdmin:
-		return "", refuse(codeForbidden, "an admin alone speaks for others, and names %.80q", as)
-	}
-	return as, nil
-}
-
 // refused turns an event that does not fit into a refusal, and passes on any other error.
 func refused(err error) error {
 	var e *eventError
@@ -124,10 +114,7 @@ func (s *Server) requestCertificate(ctx context.Context, who caller, r client.Ce
 		return c, err
 	}
 	id := "c-" + hex.EncodeToString(draw)
-	by, err := principal(who, r.As)
-	if err != nil {
-		return c, err
-	}
+	by := who.token.Principal
 	err = s.sit(ctx, func(v *sitting) error {
 		if !who.mayKnow(r.Provider) {
 			return refuse(codeNotFound, "no such provider")
@@ -241,12 +228,8 @@ func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r 
 	if !actsAsked[r.Act] {
 		return c, refuse(codeMalformed, "act %.80q: nothing that can be asked for", r.Act)
 	}
-	by, err := principal(who, r.As)
-	if err != nil {
-		return c, err
-	}
 	a := vetting.Act{
-		Act: r.Act, By: by, Tier: r.Tier, Reviewer: r.Reviewer, Officers: r.Officers, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
+		Act: r.Act, By: who.token.Principal, Tier: r.Tier, Reviewer: r.Reviewer, Code: r.Code, Evidence: r.Evidence, Since: r.Since, Upheld: r.Upheld,
 		Reason: r.Reason, Window: vetting.Window{From: r.From, Until: r.Until}, Assertions: said,
 	}
 	err = s.sit(ctx, func(v *sitting) error {
@@ -268,6 +251,9 @@ func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r 
 		if err := check.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}
+		if err := v.twoHands(ctx, c, a); err != nil {
+			return err
+		}
 		if weighs {
 			err = v.weigh(ctx, c, a)
 		} else {
@@ -287,14 +273,54 @@ func (s *Server) actOnCertificate(ctx context.Context, who caller, id string, r 
 	return c, refused(err)
 }
 
+// twoHands refuses an act that asks for two people, where one token may be behind both: whoever makes a token has seen it, and
+// can act by it. A reviewer is nobody who made the token of who asked, nor has a token made by them; of the tokens of two
+// officers no maker is the same. Who logs in has a token that nobody else made.
+func (v *sitting) twoHands(ctx context.Context, c vetting.Certificate, a vetting.Act) error {
+	who, others := c.Apart(a, v.now)
+	if who == "" {
+		return nil
+	}
+	of, err := v.hands(ctx, who)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		if other == "" || other == who { // the life cycle says what is wrong with that
+			continue
+		}
+		theirs, err := v.hands(ctx, other)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(theirs, who) || slices.Contains(of, other) {
+			return refuse(codeForbidden, "%s and %s are one hand: the token of one was made by the other", who, other)
+		}
+		if a.Act == vetting.ActFreeze && slices.ContainsFunc(of, func(h string) bool { return slices.Contains(theirs, h) }) {
+			return refuse(codeForbidden, "%s and %s are one hand: their tokens were made by one admin; a freeze needs two officers who log in (assay access)", who, other)
+		}
+	}
+	return nil
+}
+
+// hands returns a principal, who made its token, who made that one's, and so on.
+func (v *sitting) hands(ctx context.Context, principal string) (all []string, err error) {
+	for principal != "" && !slices.Contains(all, principal) {
+		all = append(all, principal)
+		var maker string
+		err := v.sql.QueryRowContext(ctx, `SELECT made_by FROM secret WHERE principal = $1 AND id = $2`, principal, strings.TrimPrefix(principal, tokenPrincipal(""))).Scan(&maker)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, fmt.Errorf("look up who made the token of %s: %w", principal, err)
+		}
+		principal = maker
+	}
+	return all, nil
+}
+
 // actOnDevice lets the operator of a host that holds or shows a device give it up, and an admin say whose it is.
 func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r client.DeviceAct) (d vetting.DeviceState, err error) {
 	if r.Act != vetting.DeviceSettle && r.Act != vetting.DeviceRelease {
 		return d, refuse(codeMalformed, "act %.80q: want settle or release", r.Act)
-	}
-	by, err := principal(who, r.As)
-	if err != nil {
-		return d, err
 	}
 	err = s.sit(ctx, func(v *sitting) error {
 		if d, err = loadMachine[vetting.DeviceState](ctx, v.sql, s.store.db.ForUpdate(), machineDevice, id); errors.Is(err, errNoMachine) {
@@ -303,6 +329,7 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 			return err
 		}
 		provider, own := d.Holder.Provider, who.mayKnow(d.Holder.Provider)
+		gives := who.use == client.RoleAdmin || r.Host == d.Holder.Host
 		for _, c := range d.Challengers {
 			if c.Host != r.Host || r.Act != vetting.DeviceRelease {
 				continue
@@ -310,7 +337,7 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 			if theirs, err := s.readerFor(who).ownsNode(ctx, c.Host); err != nil {
 				return err
 			} else if theirs { // who contests it gives that up
-				provider, own = c.Provider, true
+				provider, own, gives = c.Provider, true, true
 			}
 		}
 		if !own {
@@ -319,24 +346,15 @@ func (s *Server) actOnDevice(ctx context.Context, who caller, id string, r clien
 		if who.use != client.RoleAdmin && r.Act != vetting.DeviceRelease {
 			return refuse(codeForbidden, "act %s is of who reviews and rules: an admin", r.Act)
 		}
-		before := d
-		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: provider, Host: r.Host, By: by, Evidence: r.Evidence}
+		if r.Act == vetting.DeviceRelease && !gives { // who else shows it is nothing that its holder could find out by asking
+			return refuse(codeNotNow, "device %s: host %.80q is not yours to give it up for", id, r.Host)
+		}
+		sighting := vetting.Sighting{Type: vetting.SightingType, Device: id, Event: r.Act, Provider: provider, Host: r.Host, By: who.token.Principal, Evidence: r.Evidence}
 		if err := sighting.Validate(); err != nil {
 			return refuse(codeMalformed, "%v", err)
 		}
 		if err := v.sighting(ctx, sighting); err != nil {
 			return err
-		}
-		for _, h := range append(before.Challengers, before.Holder) { // what they may show is another now
-			c, ok, err := s.certificateOf(ctx, v.sql, "", h.Host)
-			if err != nil {
-				return err
-			}
-			if ok {
-				if err := addWork(ctx, v.sql, workAssess, c.ID, "", v.now); err != nil {
-					return err
-				}
-			}
 		}
 		d, err = loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, id)
 		return err
@@ -368,19 +386,24 @@ func (s *Server) simulate(ctx context.Context, who caller, r client.Simulation) 
 	if len(policies) == 0 {
 		policies = append(policies, s.given.policy)
 	}
-	hosts, err := s.candidates(ctx, who)
+	var then vetting.Parameters
+	var now canon.Time
+	err := s.view(ctx, func(_ *vetting.Registry, h *vetting.History, at canon.Time) error {
+		then, now = h.At(r.Date), at
+		return nil
+	})
+	if err == nil && r.Date < now {
+		err = refuse(codeMalformed, "date %s: it is past", r.Date)
+	}
 	if err != nil {
 		return simulated{}, err
 	}
-	out := simulated{Hosts: len(hosts), Falls: []vetting.Fall{}}
-	err = s.view(ctx, func(_ *vetting.Registry, h *vetting.History, now canon.Time) error {
-		if r.Date < now {
-			return refuse(codeMalformed, "date %s: it is past", r.Date)
-		}
-		out.Falls = append(out.Falls, vetting.Recover(vetting.Recovery{Date: r.Date, Model: r.Model, Exploited: r.Exploited}, hosts, policies, h.At(now), now)...)
-		return nil
-	})
-	return out, err
+	hosts, err := s.candidates(ctx, who, true)
+	if err != nil {
+		return simulated{}, err
+	}
+	falls := vetting.Recover(vetting.Recovery{Date: r.Date, Model: r.Model, Exploited: r.Exploited}, hosts, policies, then, now)
+	return simulated{Hosts: len(hosts), Falls: append([]vetting.Fall{}, falls...)}, nil
 }
 
 type rulesInput struct {
@@ -429,9 +452,7 @@ func (s *Server) setRules(ctx context.Context, p vetting.Parameters) (l client.L
 		if err := v.happen(ctx, ledger.Draft{Kind: ledger.KindRules, Stream: ledger.StreamServer, Body: body, Refs: refs}); err != nil {
 			return err
 		}
-		_, err = v.sql.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, CAST($2 AS TEXT), CAST($1 AS BIGINT) FROM machine
-			WHERE kind = 'certificate' AND due IS NOT NULL ON CONFLICT (kind, id, arg) DO NOTHING`, int64(p.Effective), l.Body.String())
-		return err
+		return addWork(ctx, v.sql, workRules, "", l.Body.String(), p.Effective)
 	})
 	return l, refused(err)
 }

@@ -201,7 +201,7 @@ func (s *Server) revokeUnit(ctx context.Context, r client.UnitRevocation) (l cli
 // keeps says which of a caller's hosts would leave their tier if a claim were not renewed. An operator knows of the claims
 // that its certificates have.
 func (s *Server) keeps(ctx context.Context, who caller, claim canon.Digest) (keeps, error) {
-	hosts, err := s.candidates(ctx, who)
+	hosts, err := s.candidates(ctx, who, false)
 	if err != nil {
 		return keeps{}, err
 	}

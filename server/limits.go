@@ -64,7 +64,6 @@ const (
 	leaseIntervals   = 10   // of publishing that a process may miss before its roles are taken over
 	appraiserBatch   = 64   // submissions that one look at the table finds
 	vettingBatch     = 256  // events of one transaction of the clock
-	maxAnswers       = 8192 // pieces of evidence that uptime is counted by
 	collectBatch     = 256  // blobs that one look at the table finds
 	integrateBatch   = 4096 // entries of one transaction of the publisher
 	witnessTries     = 3    // of one witness in a round, each from the size that it named

@@ -429,7 +429,7 @@ func TestKillClosing(t *testing.T) {
 				must(t, err)
 				must(t, operator.RegisterIssuer(t.Context(), client.IssuerRegistration{ID: "lei.example", Key: spkiOf(t, "lei.example"), Attributes: []string{"party.identity"}, Until: canon.At(worldBegin.Add(400 * day))}))
 				var cert vetting.Certificate
-				must(t, operator.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &cert))
+				must(t, operator.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified}, &cert))
 				must(t, operator.CloseLog(t.Context(), "assay.test/2"))
 				if err := c.cmd.Wait(); err == nil || c.cmd.ProcessState.Exited() {
 					t.Fatalf("the child ended by itself: %v\n%s", err, &c.said)
@@ -493,6 +493,10 @@ func TestCloseWitnessed(t *testing.T) {
 		t.Errorf("the witnesses do not know it: %v", p)
 	}
 	know("assay.test/2", "assay.test/3")
+	c := w.vet("p1", n)
+	if !c.Standing.Witnessed {
+		t.Errorf("a quorum cosigned: %+v", c.Standing)
+	}
 	w.only()
 	must(t, w.client(w.admin).CloseLog(t.Context(), "assay.test/2"))
 	if err := w.server.Advance(t.Context()); err == nil {
@@ -506,6 +510,9 @@ func TestCloseWitnessed(t *testing.T) {
 	}
 	if _, err := logs[1].Published(t.Context()); err == nil {
 		t.Error("the next log is published before the end of the one before it")
+	}
+	if c = w.act(c.ID, client.CertificateAct{Act: vetting.ActAssess}); !c.Standing.Witnessed {
+		t.Error("what the witnesses cosigned last is of the log before, and counts no more")
 	}
 	_, err = n.client().Challenge(t.Context(), nil)
 	refused(t, err, http.StatusServiceUnavailable, "closing")

@@ -237,16 +237,27 @@ type sitting struct {
 	sql prepared // tx.SQL
 	now canon.Time
 
-	happened bool // something was logged
+	happened bool     // something was logged
+	after    []func() // to be done when it is committed
 }
+
+// afterwards has something told that is not undone where the transaction fails, or runs again.
+func (v *sitting) afterwards(tell func()) { v.after = append(v.after, tell) }
+
+// errClock says that this server's clock is behind what happened already by more than clocks may be.
+var errClock = errors.New("the clock is wrong")
+
+// clockProblem is what a caller is told of [errClock].
+type clockProblem struct{ *problem }
+
+func (clockProblem) Is(target error) bool { return target == errClock }
+func (c clockProblem) Unwrap() error      { return c.problem }
 
 // sit runs f as a transaction of the room. f may run several times.
 func (s *Server) sit(ctx context.Context, f func(*sitting) error) error {
 	s.roomMu.Lock()
 	defer s.roomMu.Unlock()
-	if _, err := s.keysNow(ctx); err != nil {
-		return err
-	}
+	var after []func()
 	err := s.store.Tx(ctx, func(tx *Tx) error {
 		if s.room.dirty || s.room.registry == nil {
 			s.room = room{registry: vetting.NewRegistry(liveKeys{s}), history: &vetting.History{}, own: map[canon.Digest]bool{}}
@@ -257,13 +268,18 @@ func (s *Server) sit(ctx context.Context, f func(*sitting) error) error {
 		}
 		now, ok := s.timeAfter(last)
 		if !ok {
-			return fmt.Errorf("the last event is of %s, by this server's clock it is %s", last, now)
+			return clockProblem{&problem{code: codeBusy, detail: fmt.Sprintf("the last event is of %s, by this server's clock it is %s: one of the two is wrong", last, now), retry: MaxBehind}}
+		}
+		if _, err := s.keysNow(ctx); err != nil { // now that nobody else says anything by a newer one
+			return err
 		}
 		if err := s.catchUp(ctx); err != nil {
 			return err
 		}
 		v := &sitting{room: &s.room, s: s, tx: tx, sql: prepared{tx.SQL, map[string]*sql.Stmt{}}, now: now}
-		if err := f(v); err != nil || !v.happened {
+		err := f(v)
+		after = v.after
+		if err != nil || !v.happened {
 			return err
 		}
 		if _, err := tx.SQL.ExecContext(ctx, `UPDATE room SET at = $1 WHERE name = 'vetting'`, int64(now)); err != nil {
@@ -273,6 +289,9 @@ func (s *Server) sit(ctx context.Context, f func(*sitting) error) error {
 	})
 	if err == nil {
 		s.room.dirty = false
+		for _, tell := range after {
+			tell()
+		}
 	}
 	return err
 }
@@ -323,11 +342,10 @@ func (v *sitting) happen(ctx context.Context, d ledger.Draft) error {
 		v.happened = true
 		e := ledger.Event{Entry: entry, Body: next.Body}
 		if entry.Kind == ledger.KindClaim || entry.Kind == ledger.KindRules {
-			v.dirty = true
 			if err := v.learn(e); err != nil {
-				return &eventError{err}
+				return &eventError{err} // which changes nothing
 			}
-			v.own[commitment] = true
+			v.dirty, v.own[commitment] = true, true
 		}
 		v.s.store.testingOnlyStep("event")
 		drafts, err := foldVetting(ctx, v.sql, v.s.store.db.ForUpdate(), v.history, commitment, e)

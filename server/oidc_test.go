@@ -15,8 +15,10 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/server"
 	"github.com/assay-network/assay/server/oidctest"
 )
@@ -451,4 +453,94 @@ func TestIssuerOutlivesCaller(t *testing.T) {
 	if err := server.IssuerKeys(gone, issuer.URL); err != nil {
 		t.Errorf("a caller that is gone: %v", err)
 	}
+}
+
+// TestTwoHands: what two people have to say is refused to one, whatever tokens that one has made.
+func TestTwoHands(t *testing.T) {
+	l := newLoginLab(t)
+	l.access.Issuers[0].Grants = append([]client.ClaimGrant{{Has: "officers", Grant: client.Grant{Role: client.RoleAdmin}}}, l.access.Issuers[0].Grants...)
+	l.set()
+	officer := func(name string) string {
+		l.clock.advance(time.Second) // of the same second an ID token would be the same
+		nt, err := l.login(l.idToken(map[string]any{"sub": name, "email": name + "@acme.example", "groups": []string{"officers"}}))
+		must(t, err)
+		return nt.Token
+	}
+	made := func(by string) client.NewToken {
+		nt, err := l.client(by).CreateToken(t.Context(), client.TokenRequest{Grant: client.Grant{Role: client.RoleAdmin}, Expires: canon.At(l.clock.Now().Add(time.Hour))})
+		must(t, err)
+		return nt
+	}
+	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true}))
+	try := func(token, id string, a client.CertificateAct) (c vetting.Certificate, err error) {
+		err = l.client(token).ActOnCertificate(t.Context(), id, a, &c)
+		return c, err
+	}
+	request := func(token string) (c vetting.Certificate) {
+		must(t, l.client(token).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Tier: claim.TierAnonymous}, &c))
+		return c
+	}
+	assign := func(to string) client.CertificateAct {
+		return client.CertificateAct{Act: vetting.ActAssign, Reviewer: to}
+	}
+	pass, freeze := client.CertificateAct{Act: vetting.ActPass}, client.CertificateAct{Act: vetting.ActFreeze}
+	alice, bob := officer("alice"), officer("bob")
+	const aliceID, bobID = "user:acme/alice@acme.example", "user:acme/bob@acme.example"
+
+	// Nobody speaks for others, not even an admin: the body has no such member.
+	if resp, answer := l.send("POST", "/v1/certificates", l.admin, "application/json", []byte(`{"provider":"p1","tier":"anonymous","as":"user:olga"}`)); resp.StatusCode != 422 && resp.StatusCode != 400 {
+		t.Errorf("%d %s", resp.StatusCode, answer)
+	}
+	// Who asked by a token that a reviewer has made, or made the reviewer's, is that reviewer.
+	olga := made(alice)
+	c := request(olga.Token)
+	for _, one := range []string{aliceID, made(olga.Token).Record.Principal} {
+		_, err := try(l.admin, c.ID, assign(one))
+		refused(t, err, 403, "forbidden")
+	}
+	_, err := try(l.admin, c.ID, assign(olga.Record.Principal))
+	refused(t, err, 409, "not-now")
+	_, err = try(l.admin, c.ID, assign("user:acme/nobody@acme.example"))
+	must(t, err)
+	_, err = try(l.admin, c.ID, assign(bobID)) // another one, of what is in review
+	must(t, err)
+	_, err = try(alice, c.ID, pass)
+	refused(t, err, 403, "forbidden")
+	_, err = try(l.admin, c.ID, pass)
+	refused(t, err, 409, "not-now")
+	c, err = try(bob, c.ID, pass)
+	must(t, err)
+	want(t, c, vetting.Certified, claim.TierAnonymous)
+
+	// A freeze: of one officer a proposal, however many tokens that officer makes.
+	for i := range 4 {
+		alice, bob, olga = officer("alice"), officer("bob"), made(officer("alice"))
+		one := [][2]string{{alice, alice}, {alice, made(alice).Token}, {l.admin, made(l.admin).Token}, {made(l.admin).Token, made(l.admin).Token}}[i]
+		c := request(olga.Token)
+		_, err := try(l.admin, c.ID, assign(bobID))
+		must(t, err)
+		_, err = try(bob, c.ID, pass)
+		must(t, err)
+		c, err = try(one[0], c.ID, freeze)
+		must(t, err)
+		if c.Status != vetting.Certified || c.Reason != vetting.ReasonProposed || c.Proposed.By == "" {
+			t.Errorf("one officer: %s (%s) %+v", c.Status, c.Reason, c.Proposed)
+		}
+		_, err = try(one[1], c.ID, freeze)
+		if p := client.AsProblem(err); p == nil || p.Code != "forbidden" && p.Code != "not-now" {
+			t.Errorf("one hand freezes: %v", err)
+		}
+		l.rest(25 * time.Hour)
+		l.advance()
+		if c := l.certificate(c.ID); c.Status != vetting.Certified || c.Proposed.By != "" {
+			t.Errorf("nobody confirmed it: %s (%s) %+v", c.Status, c.Reason, c.Proposed)
+		}
+	}
+	alice, bob = officer("alice"), officer("bob")
+	_, err = try(alice, c.ID, freeze)
+	must(t, err)
+	c, err = try(bob, c.ID, freeze)
+	must(t, err)
+	want(t, c, vetting.Suspended, claim.TierAnonymous)
+	l.audited()
 }

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/market/vetting"
@@ -21,6 +24,10 @@ import (
 type (
 	providerInput struct {
 		ID string `path:"id"`
+	}
+	partyRefusalInput struct {
+		ID   string `path:"id"`
+		Body client.PartyQuestion
 	}
 	badgeInput struct {
 		ID string `path:"id"`
@@ -72,30 +79,34 @@ func (s *Server) providerOperations(api huma.API) {
 		func(ctx context.Context, in *providersInput) (*answer[providerList], error) {
 			return answered(s.providers(ctx, callerOf(ctx), in.After))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/providers/{id}", "provider", "Ask what is known of a provider; a renter is told what its certificates that stand say", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/providers/{id}", "provider", "Ask what is known of a provider; a renter is told what its certificates say that stand or stood", http.StatusOK, 0, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *providerInput) (*answer[providerAnswer], error) {
 			return answered(s.provider(ctx, callerOf(ctx), in.ID))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/providers/{id}/refusal", "partyRefusal", "Ask why a provider's certificates are not what a policy asks of the party; nothing is stored", http.StatusOK, MaxVettingJSON, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+		func(ctx context.Context, in *partyRefusalInput) (*answer[partyRefusal], error) {
+			return answered(s.partyRefusal(ctx, callerOf(ctx), in.ID, in.Body))
 		})
 	register(s, api, operation(http.MethodPut, "/v1/providers/{id}", "setProvider", "Record what the operator found out about a provider", http.StatusNoContent, MaxJSON, schemeAdmin),
 		func(ctx context.Context, in *factsInput) (*empty, error) {
 			return &empty{}, s.setProvider(ctx, in.ID, in.Body)
 		})
-	json := operation(http.MethodGet, "/v1/providers/{id}/badge.json", "badge", "Ask for a provider's badge, as the log has it", http.StatusOK, 0)
-	register(s, api, json, func(ctx context.Context, in *badgeInput) (*answer[badge], error) {
+	document := operation(http.MethodGet, "/v1/providers/{id}/badge.json", "badge", "Ask for a provider's badge, as the log has it", http.StatusOK, 0)
+	register(s, api, document, func(ctx context.Context, in *badgeInput) (*answer[badge], error) {
 		return answered(s.badge(ctx, in.ID))
 	})
 	svg := operation(http.MethodGet, "/v1/providers/{id}/badge.svg", "badgeImage", "Ask for a provider's badge as an image", http.StatusOK, 0)
 	svg.Responses = responses(http.StatusOK, svgType, &huma.Schema{Type: huma.TypeString})
 	register(s, api, svg, func(ctx context.Context, in *badgeInput) (*rawBody, error) {
 		b, err := s.badge(ctx, in.ID)
-		return &rawBody{ContentType: svgType, CacheControl: "public, max-age=60", Body: b.svg()}, err
+		return &rawBody{ContentType: svgType, CacheControl: "no-cache", Body: b.svg()}, err
 	})
 }
 
 const svgType = "image/svg+xml"
 
 // providers lists the providers that a caller may know of, in the order of their ids: a renter knows of those that have a
-// certificate which stands. The page ends with one that is listed: where the next begins names no other.
+// certificate which stands, or stood. The page ends with one that is listed: where the next begins names no other.
 func (s *Server) providers(ctx context.Context, who caller, after string) (providerList, error) {
 	list := providerList{Providers: []providerRow{}}
 	for {
@@ -103,20 +114,24 @@ func (s *Server) providers(ctx context.Context, who caller, after string) (provi
 		if err != nil {
 			return list, fmt.Errorf("list providers: %w", err)
 		}
+		standing, err := s.standing(ctx, names)
+		if err != nil {
+			return list, err
+		}
 		for _, name := range names {
 			row := providerRow{Provider: name}
-			all, err := s.certificatesOf(ctx, name)
-			if err != nil {
-				return list, err
-			}
-			for _, c := range all {
-				if c.Live() {
-					row.Certificates++
-					row.Tier = vetting.Higher(row.Tier, c.Tier)
-				}
+			for _, c := range standing[name] {
+				row.Certificates++
+				row.Tier = vetting.Higher(row.Tier, c.Tier)
 			}
 			if row.Certificates == 0 && who.use == client.RoleRenter {
-				continue
+				all, err := s.certificatesOf(ctx, name)
+				if err != nil {
+					return list, err
+				}
+				if !slices.ContainsFunc(all, vetting.Certificate.Stood) {
+					continue
+				}
 			}
 			if list.Providers = append(list.Providers, row); len(list.Providers) == MaxPage {
 				list.After = name
@@ -152,7 +167,7 @@ func (s *Server) certificatesOf(ctx context.Context, provider string) ([]vetting
 	return machines[vetting.Certificate](ctx, s.store.db.Reader(), `kind = 'certificate' AND tenant = $1`, provider)
 }
 
-// provider says what is known of a provider to those who may know it all, and to a renter what its certificates say that stand.
+// provider says what is known of a provider to those who may know it all, and to a renter what its certificates say that stand or stood.
 func (s *Server) provider(ctx context.Context, who caller, id string) (p providerAnswer, err error) {
 	if who.use == client.RoleRenter {
 		return s.shownToRenters(ctx, id)
@@ -204,17 +219,21 @@ func (s *Server) provider(ctx context.Context, who caller, id string) (p provide
 	return p, rows.Err()
 }
 
-// shownToRenters leaves out whose chips and hosts these are, what goes on between the provider and the operator, and what does
-// not stand.
+// shownToRenters leaves out whose chips and hosts these are, what goes on between the provider and the operator, and what never
+// stood. What stood once is shown for what it is now.
 func (s *Server) shownToRenters(ctx context.Context, id string) (p providerAnswer, err error) {
 	p = providerAnswer{Provider: id, Certificates: []vetting.Certificate{}, Devices: []vetting.DeviceState{}, Notices: []vetting.Notice{}}
 	all, err := s.certificatesOf(ctx, id)
 	if err != nil {
 		return p, err
 	}
+	p.Stake, p.ContactHours, err = s.facts(ctx, s.store.db.Reader(), id)
+	if err != nil {
+		return p, err
+	}
 	for _, c := range all {
-		if c.Live() {
-			p.Certificates = append(p.Certificates, c.Public())
+		if c.Stood() {
+			p.Certificates = append(p.Certificates, c.Public(s.time()))
 		}
 	}
 	if len(p.Certificates) == 0 {
@@ -237,54 +256,81 @@ func (s *Server) setProvider(ctx context.Context, id string, f client.ProviderFa
 	}))
 }
 
-// badge returns the badge of a provider: its highest certificate that stands by an entry which a checkpoint covers. Whatever
-// was said elsewhere, a provider without one has no badge.
-func (s *Server) badge(ctx context.Context, provider string) (b badge, err error) {
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT state, entry FROM machine WHERE kind = 'certificate' AND tenant = $1 ORDER BY id`, provider)
+// certified is what lists and badges need of a certificate that stands.
+type certified struct {
+	ID      string     `json:"id"`
+	Tier    string     `json:"tier"`
+	Status  string     `json:"status"`
+	Updated canon.Time `json:"updated"`
+	Expires canon.Time `json:"expires"`
+	entry   canon.Digest
+}
+
+// standing returns the certificates of providers that stand, by provider, in the order of their ids.
+func (s *Server) standing(ctx context.Context, providers []string) (map[string][]certified, error) {
+	out := map[string][]certified{}
+	if len(providers) == 0 {
+		return out, nil
+	}
+	var those filter
+	those.and(`kind = 'certificate'`)
+	those.among(`tenant`, providers)
+	those.among(`status`, []string{vetting.Certified, vetting.Renewing, vetting.Suspended})
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT tenant, state, entry FROM machine WHERE `+those.String()+` ORDER BY id`, those.args...)
 	if err != nil {
-		return b, fmt.Errorf("read certificates: %w", err)
+		return nil, fmt.Errorf("read certificates: %w", err)
 	}
 	defer rows.Close()
-	now := s.time()
 	for rows.Next() {
-		var state string
-		var entry canon.Digest
-		var c vetting.Certificate
-		if err := rows.Scan(&state, &entry); err != nil {
-			return b, fmt.Errorf("read certificates: %w", err)
+		var provider, state string
+		var c certified
+		if err := rows.Scan(&provider, &state, &c.entry); err != nil {
+			return nil, fmt.Errorf("read certificates: %w", err)
 		}
-		if err := canon.Unmarshal([]byte(state), &c); err != nil {
-			return b, fmt.Errorf("damaged database: certificate: %w", err)
+		if err := json.Unmarshal([]byte(state), &c); err != nil {
+			return nil, fmt.Errorf("damaged database: certificate: %w", err)
 		}
-		if !c.Live() || c.Tier == "" || c.Expires <= now || b.Tier != "" && vetting.Higher(b.Tier, c.Tier) == b.Tier {
+		out[provider] = append(out[provider], c)
+	}
+	return out, rows.Err()
+}
+
+// badge returns the badge of a provider: of the highest tier in which a certificate of it stands by an entry which a checkpoint
+// covers, the one whose last entry is the oldest. Whatever was said elsewhere, a provider without one has no badge.
+func (s *Server) badge(ctx context.Context, provider string) (badge, error) {
+	standing, err := s.standing(ctx, []string{provider})
+	if err != nil {
+		return badge{}, err
+	}
+	now := s.time()
+	best := map[string]certified{}
+	for _, c := range standing[provider] {
+		if old, ok := best[c.Tier]; c.Expires > now && (!ok || c.Updated < old.Updated) {
+			best[c.Tier] = c
+		}
+	}
+	for _, tier := range slices.Backward(claim.Tiers) {
+		c, ok := best[tier]
+		if !ok {
 			continue
 		}
-		r, err := s.store.Entry(ctx, entry)
+		r, err := s.store.Entry(ctx, c.entry)
 		if err != nil {
-			return b, err
+			return badge{}, err
 		}
 		of, err := s.store.numbered(ctx, r.Log)
 		if err != nil {
-			return b, err
+			return badge{}, err
 		}
 		published, err := of.Published(ctx)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return badge{}, err
 		}
-		if err != nil {
-			return b, err
-		}
-		if r.Index < published.Size {
-			b = badge{badgeType, provider, c.ID, c.Tier, c.Status, c.Expires, of.Origin, r.Index, entry, published.Size}
+		if err == nil && r.Index < published.Size {
+			return badge{badgeType, provider, c.ID, c.Tier, c.Status, c.Expires, of.Origin, r.Index, c.entry, published.Size}, nil
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return b, err
-	}
-	if b.Tier == "" {
-		return b, refuse(codeNotFound, "no certificate in log")
-	}
-	return b, nil
+	return badge{}, refuse(codeNotFound, "no certificate in log")
 }
 
 // svg draws the badge: two fields, the second one in the colour of the tier.
@@ -297,9 +343,9 @@ func (b badge) svg() []byte {
 	width := 60 + 12 + 7*len(text)
 	title := fmt.Sprintf("Assay: %s is %s by entry %d of %s", b.Provider, text, b.Index, b.Log)
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s"><title>%s</title>`+
-		`<rect width="60" height="20" fill="#1f2937"/><rect x="60" width="%d" height="20" fill="%s"/>`+
-		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11"><text x="12" y="14">assay</text><text x="66" y="14">%s</text></g></svg>`+"\n",
-		width, escaped(title), escaped(title), width-60, colour, escaped(text))
+		`<rect width="%d" height="20" fill="#1f2937"/><rect x="60" width="%d" height="20" fill="%s"/>`+
+		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle"><text x="30" y="14">assay</text><text x="%d" y="14">%s</text></g></svg>`+"\n",
+		width, escaped(title), escaped(title), width, width-60, colour, 60+(width-60)/2, escaped(text))
 }
 
 func escaped(text string) string {

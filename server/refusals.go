@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/policy"
 )
@@ -52,6 +54,56 @@ func (s *Server) refusal(ctx context.Context, who caller, node string) (r nodeRe
 		others = others[:MaxCandidates]
 	}
 	r.Nearest = p.Nearest(asked[0], others)
+	return r, nil
+}
+
+// partyRefusal is why a policy refuses the party behind a provider's certificates, by what anybody may know of them. It is no
+// verdict: what the policy asks of the hosts' evidence is left open.
+type partyRefusal struct {
+	Provider     string               `json:"provider"`
+	Policy       policy.Named         `json:"policy"`
+	AsOf         canon.Time           `json:"as_of"`
+	Certificates []certificateRefusal `json:"certificates"`
+	Open         []string             `json:"open"` // rules that only a host's evidence can answer
+}
+
+// certificateRefusal is why a policy refuses one certificate.
+type certificateRefusal struct {
+	Certificate string           `json:"certificate"`
+	Status      string           `json:"status"`
+	Tier        string           `json:"tier,omitzero"`
+	Acceptable  bool             `json:"acceptable"` // nothing that is asked of the party speaks against it
+	Reasons     []policy.Refusal `json:"reasons"`
+}
+
+// partyRefusal decides what a policy asks of the party on the public part of each certificate that stands or stood. Evidence is
+// its host's: nothing of it is looked at, whoever asks.
+func (s *Server) partyRefusal(ctx context.Context, who caller, id string, q client.PartyQuestion) (r partyRefusal, err error) {
+	if who.use != client.RoleRenter && !who.mayKnow(id) {
+		return r, refuse(codeNotFound, "no such provider")
+	}
+	p, ok := policy.Builtin(q.Policy)
+	if !ok {
+		if p, err = policy.Load("policy.yaml", []byte(q.Policy)); err != nil {
+			return r, refuse(codeMalformed, "%v", err)
+		}
+	}
+	shown, err := s.shownToRenters(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	r = partyRefusal{Provider: id, Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, AsOf: s.time(), Certificates: []certificateRefusal{}, Open: []string{}}
+	for _, c := range shown.Certificates {
+		one := certificateRefusal{Certificate: c.ID, Status: c.Status, Tier: c.Tier, Acceptable: true, Reasons: []policy.Refusal{}}
+		for _, reason := range p.Refusals(policy.Decide(c.PartyClaims(), p, r.AsOf)) {
+			if claim.Room(reason.Claim) == "party" {
+				one.Reasons, one.Acceptable = append(one.Reasons, reason), false
+			} else if !slices.Contains(r.Open, reason.Rule) {
+				r.Open = append(r.Open, reason.Rule)
+			}
+		}
+		r.Certificates = append(r.Certificates, one)
+	}
 	return r, nil
 }
 

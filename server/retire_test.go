@@ -74,11 +74,10 @@ func TestRetire(t *testing.T) {
 		// A certificate that somebody may rely on ends first.
 		must(t, admin.SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true}))
 		var c vetting.Certificate
-		must(t, admin.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: one.id, Tier: claim.TierAnonymous}, &c))
-		for _, status := range []string{vetting.Submitted, vetting.Certified} {
+		rita := l.asked(client.CertificateRequest{Provider: "p1", Host: one.id, Tier: claim.TierAnonymous}, &c)
+		for _, status := range []string{vetting.InReview, vetting.Certified} {
 			if status == vetting.Certified {
-				l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-				l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+				l.pass(rita, c.ID)
 			}
 			_, err = retire("A")
 			if p := refused(t, err, 409, "conflict"); !strings.Contains(p.Detail, c.ID+", which is "+status+": end it first (assay certify end "+c.ID+")") {

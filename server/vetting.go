@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
@@ -20,7 +21,8 @@ import (
 const (
 	workDecided = "decided" // a verdict on evidence of a node; the argument is decidedWork
 	workAssess  = "assess"  // something may count otherwise for a certificate
-	workRevoked = "revoked" // a node was revoked: its devices are nobody's
+	workRules   = "rules"   // parameters take effect: everything counts anew; the argument is their body
+	workRevoked = "revoked" // a node was revoked: its devices are nobody's, and it has no certificate any more
 )
 
 // decidedWork is what a verdict leaves to be followed up.
@@ -54,6 +56,9 @@ func (s *Server) vetAll(ctx context.Context) error {
 	for {
 		jobs, err := s.jobsDue(ctx)
 		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		if err := s.headsFirst(ctx); err != nil { // this process, or its clock, may have stood still
 			return err
 		}
 		err = s.sit(ctx, func(v *sitting) error {
@@ -92,7 +97,7 @@ func (s *Server) mustStop(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, ErrNotHeld), sqldb.Unavailable(err):
+	case errors.Is(err, ErrNotHeld), errors.Is(err, errClock), sqldb.Unavailable(err):
 		return err
 	}
 	return nil
@@ -159,8 +164,18 @@ func (v *sitting) do(ctx context.Context, j job) error {
 		return v.decided(ctx, j.id, w)
 	case workAssess:
 		return v.assess(ctx, j.id)
+	case workRules:
+		_, err := v.sql.ExecContext(ctx, `INSERT INTO work(kind, id, arg, due) SELECT 'assess', id, '', CAST($1 AS BIGINT) FROM machine
+			WHERE kind = 'certificate' AND due IS NOT NULL ON CONFLICT (kind, id, arg) DO NOTHING`, int64(v.now))
+		if err != nil {
+			return fmt.Errorf("leave work: %w", err)
+		}
+		return nil
 	case workRevoked:
-		return v.release(ctx, j.id)
+		if err := v.release(ctx, j.id); err != nil {
+			return err
+		}
+		return v.endOf(ctx, j.id)
 	}
 	return fmt.Errorf("work %q is not known to this build", j.kind)
 }
@@ -208,7 +223,7 @@ func (v *sitting) act(ctx context.Context, provider, id string, a vetting.Act, r
 	if err := v.certificateEvent(ctx, provider, a, refs...); err != nil {
 		return err
 	}
-	v.s.log.Info("certificate", "act", a.Act, "certificate", id, "provider", provider)
+	v.afterwards(func() { v.s.log.Info("certificate", "act", a.Act, "certificate", id, "provider", provider) })
 	return nil
 }
 
@@ -242,7 +257,7 @@ func (v *sitting) assess(ctx context.Context, id string) error {
 // observe collects what the server knows of a place.
 func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting.Observed, err error) {
 	q := v.history.At(v.now)
-	if o.Stake, o.ContactHours, err = v.facts(ctx, c.Place.Provider); err != nil {
+	if o.Stake, o.ContactHours, err = v.s.facts(ctx, v.sql, c.Place.Provider); err != nil {
 		return o, err
 	}
 	if o.Witnesses, o.Quorum, err = v.s.cosigners(ctx); err != nil {
@@ -263,6 +278,9 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	if o.Record, err = v.record(ctx, c, q); err != nil {
 		return o, err
 	}
+	if o.Answered, o.Shown, err = v.heard(ctx, c.Place); err != nil {
+		return o, err
+	}
 	a, body, err := v.s.lastAppraisal(ctx, v.sql, c.Place.Host)
 	if err == nil && !body.IsZero() {
 		o.Hardware = vetting.Axis(a.Claims, a.AsOf, body, q)
@@ -277,10 +295,30 @@ func (v *sitting) observe(ctx context.Context, c vetting.Certificate) (o vetting
 	return o, err
 }
 
+// heard returns when a host sent its last evidence, and which devices it showed last, where they are not those of the place.
+func (v *sitting) heard(ctx context.Context, p vetting.Place) (answered canon.Time, shown []string, err error) {
+	var last sql.NullInt64
+	if err := v.sql.QueryRowContext(ctx, `SELECT MAX(received) FROM submission WHERE node = $1`, p.Host).Scan(&last); err != nil {
+		return 0, nil, fmt.Errorf("look for the last evidence of %s: %w", p.Host, err)
+	}
+	err = each(ctx, v.tx.SQL, `SELECT kind, value FROM shown WHERE node = $1`, []any{p.Host}, func(scan func(...any) error) error {
+		var kind string
+		var value []byte
+		err := scan(&kind, &value)
+		shown = append(shown, vetting.NewDevice(kind, value, nil).ID)
+		return err
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read what %s showed: %w", p.Host, err)
+	}
+	slices.Sort(shown)
+	return canon.Time(last.Int64), p.Others(shown), nil
+}
+
 // facts returns what the operator found out about a provider.
-func (v *sitting) facts(ctx context.Context, provider string) (stake bool, hours int64, err error) {
+func (s *Server) facts(ctx context.Context, q querier, provider string) (stake bool, hours int64, err error) {
 	var n int64
-	err = v.sql.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
+	err = q.QueryRowContext(ctx, `SELECT stake, contact_hours FROM provider WHERE id = $1`, provider).Scan(&n, &hours)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, 0, nil
 	}
@@ -292,11 +330,14 @@ func (s *Server) cosigners(ctx context.Context) (int64, bool, error) {
 	if s.witnesses == nil {
 		return 0, false, nil
 	}
-	log, err := s.store.Newest(ctx)
+	logs, err := s.store.Logs(ctx)
 	if err != nil {
 		return 0, false, err
 	}
-	p, err := log.Published(ctx)
+	p, err := logs[len(logs)-1].Published(ctx)
+	for n := len(logs) - 2; n >= 0 && errors.Is(err, fs.ErrNotExist); n-- { // of one that begins nothing is published yet
+		p, err = logs[n].Published(ctx)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}
@@ -320,6 +361,14 @@ func (s *Server) lastAppraisal(ctx context.Context, q querier, node string) (a v
 	if err != nil {
 		return a, body, fmt.Errorf("read the last appraisal of %s: %w", node, err)
 	}
+	return s.appraisal(ctx, body)
+}
+
+// appraisal returns an appraisal and the digest of its bytes; a zero digest for none, and for one that was erased.
+func (s *Server) appraisal(ctx context.Context, body canon.Digest) (a verifier.Appraisal, _ canon.Digest, err error) {
+	if body.IsZero() {
+		return a, body, nil
+	}
 	data, err := s.store.Blob(ctx, body)
 	if wasErased(err) {
 		return a, canon.Digest{}, nil
@@ -342,19 +391,21 @@ func (v *sitting) record(ctx context.Context, c vetting.Certificate, q vetting.P
 	if r.Days = int64(v.now-canon.Time(first.Int64)) / (24 * 3600); r.Days == 0 {
 		return r, nil
 	}
-	rows, err := v.sql.QueryContext(ctx, `SELECT received FROM submission WHERE node = $1 AND received >= $2 ORDER BY received LIMIT $3`,
-		c.Place.Host, int64(of.From)-q.EvidenceAge, maxAnswers)
+	// Pieces that are no further apart than evidence may be old cover all between them, so that of many the first and the last
+	// are enough.
+	rows, err := v.sql.QueryContext(ctx, `SELECT MIN(received), MAX(received) FROM submission WHERE node = $1 AND received >= $2
+		GROUP BY received / CAST($3 AS BIGINT) ORDER BY 1`, c.Place.Host, int64(of.From)-q.EvidenceAge, q.EvidenceAge)
 	if err != nil {
 		return r, err
 	}
 	defer rows.Close()
 	var answered []vetting.Span
 	for rows.Next() {
-		var at canon.Time
-		if err := rows.Scan((*int64)(&at)); err != nil {
+		var first, last canon.Time
+		if err := rows.Scan((*int64)(&first), (*int64)(&last)); err != nil {
 			return r, err
 		}
-		answered = append(answered, vetting.Span{From: at, Until: at + canon.Time(q.EvidenceAge)})
+		answered = append(answered, vetting.Span{From: first, Until: last + canon.Time(q.EvidenceAge)})
 	}
 	r.Uptime, _ = vetting.Uptime(answered, c.Windows, of)
 	return r, rows.Err()
@@ -382,14 +433,11 @@ func (v *sitting) decided(ctx context.Context, node string, w decidedWork) error
 			continue
 		}
 		of := provider // of this device: others may be held in another's name
-		if state.Holder.Host == node {
+		if state.Status != vetting.Released && state.Holder.Host == node {
 			of = state.Holder.Provider
 		}
 		if err := v.sighting(ctx, vetting.Sighting{Device: device, Event: vetting.DeviceSeen, Provider: of, Host: node, Evidence: w.Evidence}); err != nil {
 			return err
-		}
-		if held := state.Holder.Host; held != "" && held != node {
-			v.s.alarm("a device is contested", "device", device, "holder", held, "newcomer", node)
 		}
 	}
 	if !certified || !c.Live() {
@@ -398,9 +446,55 @@ func (v *sitting) decided(ctx context.Context, node string, w decidedWork) error
 	return v.weigh(ctx, c, vetting.Act{Act: vetting.ActAssess})
 }
 
+// sighting logs an event of a device. Whoever contests it since then, or does so no more, is weighed anew.
 func (v *sitting) sighting(ctx context.Context, s vetting.Sighting) error {
+	before, err := loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, s.Device)
+	if err != nil && !errors.Is(err, errNoMachine) {
+		return err
+	}
 	s.Type = vetting.SightingType
-	return v.certificateEvent(ctx, s.Provider, s)
+	if err := v.certificateEvent(ctx, s.Provider, s); err != nil {
+		return err
+	}
+	after, err := loadMachine[vetting.DeviceState](ctx, v.sql, "", machineDevice, s.Device)
+	if err != nil {
+		return err
+	}
+	for _, c := range slices.Concat(before.Challengers, after.Challengers) {
+		if before.ContestedBy(c.Host) == after.ContestedBy(c.Host) {
+			continue
+		}
+		if after.ContestedBy(c.Host) {
+			v.afterwards(func() {
+				v.s.alarm("a device is contested", "device", s.Device, "holder", after.Holder.Host, "newcomer", c.Host)
+			})
+		}
+		if s.Event == vetting.DeviceSeen && c.Host == s.Host {
+			continue // it is weighed with its evidence
+		}
+		if err := v.reassess(ctx, c.Host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reassess leaves work for the certificate of a host, if it has one.
+func (v *sitting) reassess(ctx context.Context, host string) error {
+	c, ok, err := v.s.certificateOf(ctx, v.sql, "", host)
+	if err != nil || !ok {
+		return err
+	}
+	return addWork(ctx, v.sql, workAssess, c.ID, "", v.now)
+}
+
+// endOf ends the certificate of a node that was revoked: it shows nothing any more, and comes back as another one.
+func (v *sitting) endOf(ctx context.Context, node string) error {
+	c, ok, err := v.s.certificateOf(ctx, v.sql, v.s.store.db.ForUpdate(), node)
+	if err != nil || !ok || c.Ended() || c.Status == vetting.Revoked || c.Status == vetting.Rejected {
+		return err
+	}
+	return v.act(ctx, c.Place.Provider, c.ID, vetting.Act{Act: vetting.ActEnd, By: vetting.Operator})
 }
 
 // release gives up what a node holds that was revoked, and withdraws what it contests.
@@ -481,40 +575,53 @@ func (v *sitting) reassessAbout(ctx context.Context, u vetting.Subject, at canon
 	return nil
 }
 
-// candidates returns every certificate that stands, with the claims of its host's last appraisal and what was observed last.
-func (s *Server) candidates(ctx context.Context, who caller) (out []vetting.Candidate, err error) {
+// candidates returns every certificate that stands, with what was observed last, and with the claims of its host's last
+// appraisal where they are asked for.
+func (s *Server) candidates(ctx context.Context, who caller, claims bool) (out []vetting.Candidate, err error) {
 	own := &filter{}
-	own.and(`kind = 'certificate' AND due IS NOT NULL`)
+	own.and(`machine.kind = 'certificate' AND machine.due IS NOT NULL`)
 	who.ownMachines(own)
-	all, err := machines[vetting.Certificate](ctx, s.store.db.Reader(), own.String(), own.args...)
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT machine.state, COALESCE(observed.body, ''), appraised.appraisal FROM machine
+		LEFT JOIN observed ON observed.certificate = machine.id LEFT JOIN appraised ON appraised.node = machine.host
+		WHERE `+own.String()+` ORDER BY machine.id`, own.args...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read certificates: %w", err)
 	}
-	for _, c := range all {
-		if !c.Live() {
+	defer rows.Close()
+	var appraisals []canon.Digest
+	for rows.Next() {
+		var state, observed string
+		var appraisal []byte
+		if err := rows.Scan(&state, &observed, &appraisal); err != nil {
+			return nil, fmt.Errorf("read certificates: %w", err)
+		}
+		var h vetting.Candidate
+		if err := canon.Unmarshal([]byte(state), &h.Certificate); err != nil {
+			return nil, fmt.Errorf("damaged database: certificate: %w", err)
+		}
+		if !h.Certificate.Live() {
 			continue
 		}
-		h := vetting.Candidate{Certificate: c}
-		var body string
-		switch err := s.store.db.Reader().QueryRowContext(ctx, `SELECT body FROM observed WHERE certificate = $1`, c.ID).Scan(&body); {
-		case errors.Is(err, sql.ErrNoRows):
-		case err != nil:
-			return nil, fmt.Errorf("read what was observed: %w", err)
-		default:
+		if observed != "" {
 			var o vetting.Observation
-			if err := canon.Unmarshal([]byte(body), &o); err != nil {
-				return nil, fmt.Errorf("damaged database: observation of %s: %w", c.ID, err)
+			if err := canon.Unmarshal([]byte(observed), &o); err != nil {
+				return nil, fmt.Errorf("damaged database: observation of %s: %w", h.Certificate.ID, err)
 			}
 			h.Observed = o.Observed
 		}
-		if c.Place.Host != "" {
-			a, _, err := s.lastAppraisal(ctx, s.store.db.Reader(), c.Place.Host)
-			if err != nil {
-				return nil, err
-			}
-			h.Claims = a.Claims
+		var digest canon.Digest
+		copy(digest[:], appraisal)
+		out, appraisals = append(out, h), append(appraisals, digest)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || !claims {
+		return out, err
+	}
+	for i, digest := range appraisals {
+		a, _, err := s.appraisal(ctx, digest)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, h)
+		out[i].Claims = a.Claims
 	}
 	return out, nil
 }

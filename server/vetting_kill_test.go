@@ -72,9 +72,18 @@ func TestKillBetweenEventAndFollowUp(t *testing.T) {
 	issuers()
 	must(t, o.SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 	var cert vetting.Certificate
-	must(t, o.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &cert))
-	must(t, o.ActOnCertificate(t.Context(), cert.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"}, &cert))
-	must(t, o.ActOnCertificate(t.Context(), cert.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}, &cert))
+	officer := func() (*client.Client, client.NewToken) {
+		token, err := o.CreateToken(t.Context(), client.TokenRequest{Grant: client.Grant{Role: client.RoleAdmin}, Expires: canon.At(now().Add(time.Hour))})
+		must(t, err)
+		as, err := client.New(client.Config{URL: c.url, Credential: token.Token})
+		must(t, err)
+		return as, token
+	}
+	olga, _ := officer()
+	reviewer, rita := officer()
+	must(t, olga.RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified}, &cert))
+	must(t, o.ActOnCertificate(t.Context(), cert.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: rita.Record.Principal}, &cert))
+	must(t, reviewer.ActOnCertificate(t.Context(), cert.ID, client.CertificateAct{Act: vetting.ActPass}, &cert))
 	end := func(c *child) {
 		t.Helper()
 		must(t, c.cmd.Process.Signal(syscall.SIGTERM))

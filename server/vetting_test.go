@@ -73,6 +73,17 @@ func (l *lab) registerIssuer(id string, attributes ...string) {
 	must(l.t, l.client(l.admin).RegisterIssuer(l.t.Context(), client.IssuerRegistration{ID: id, Key: spkiOf(l.t, id), Attributes: attributes, Until: canon.At(l.clock.Now().Add(400 * day))}))
 }
 
+// TestIssuerRegisteredTwice: an operator whose answer was lost registers the issuer again, within the same second.
+func TestIssuerRegisteredTwice(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL)
+		l.registerIssuer("lei.example", "party.identity")
+		l.registerIssuer("lei.example", "party.identity")
+		l.say("lei.example", vetting.Subject{Kind: vetting.UnitProvider, ID: "p1"}, "party.identity", claim.IdentityContact, 300*day)
+		l.audited()
+	})
+}
+
 // say hands in a claim and returns its identity.
 func (l *lab) say(issuer string, of vetting.Subject, attribute, value string, life time.Duration) canon.Digest {
 	l.t.Helper()
@@ -89,6 +100,22 @@ func (l *lab) act(id string, a client.CertificateAct) vetting.Certificate {
 	l.t.Helper()
 	var c vetting.Certificate
 	must(l.t, l.client(l.admin).ActOnCertificate(l.t.Context(), id, a, &c))
+	return c
+}
+
+// asked lets somebody of the house ask for a certificate, and assigns it to somebody else, who is returned.
+func (l *lab) asked(r client.CertificateRequest, c *vetting.Certificate) (reviewer client.NewToken) {
+	l.t.Helper()
+	olga, rita := l.token(client.Grant{Role: client.RoleAdmin}), l.token(client.Grant{Role: client.RoleAdmin})
+	must(l.t, l.client(olga.Token).RequestCertificate(l.t.Context(), r, c))
+	*c = l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: rita.Record.Principal})
+	return rita
+}
+
+// pass passes a certificate by its reviewer's token.
+func (l *lab) pass(reviewer client.NewToken, id string) (c vetting.Certificate) {
+	l.t.Helper()
+	must(l.t, l.client(reviewer.Token).ActOnCertificate(l.t.Context(), id, client.CertificateAct{Act: vetting.ActPass}, &c))
 	return c
 }
 
@@ -124,9 +151,8 @@ func (l *lab) certify(provider string, n *node) vetting.Certificate {
 	l.t.Helper()
 	var c vetting.Certificate
 	must(l.t, l.client(l.admin).SetProvider(l.t.Context(), provider, client.ProviderFacts{Stake: true, ContactHours: 4}))
-	must(l.t, l.client(l.admin).RequestCertificate(l.t.Context(), client.CertificateRequest{Provider: provider, Host: n.id, Tier: claim.TierAttested, As: "user:olga"}, &c))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-	return l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+	rita := l.asked(client.CertificateRequest{Provider: provider, Host: n.id, Tier: claim.TierAttested}, &c)
+	return l.pass(rita, c.ID)
 }
 
 func want(t *testing.T, c vetting.Certificate, status, tier string) {
@@ -209,9 +235,8 @@ func TestMeasuredInVerdicts(t *testing.T) {
 		l.vouch("p1", 300*day)
 		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 		var c vetting.Certificate
-		must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
-		l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-		c = l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+		rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified}, &c)
+		c = l.pass(rita, c.ID)
 		want(t, c, vetting.Certified, claim.TierIdentified)
 		told("measured", client.Accept, policy.ScopeFull, "")
 		if shown := l.measured(n).Claims; len(shown) != 1 || fmt.Sprint(shown[0].Claim) != fmt.Sprint(*c.Party().Claims.Find("party.measured", claim.SubjectParty)) {
@@ -226,7 +251,8 @@ func TestMeasuredInVerdicts(t *testing.T) {
 		l.rest(day)
 		measure(5*time.Second, false) // what is wrong is not the last any more
 		told("the least counts", client.Reject, policy.ScopeFull, "party.least")
-		l.rest(27*day + time.Hour) // the slow one is older than thirty days only tomorrow
+		l.proveFor(n, 27)
+		l.rest(time.Hour) // the slow one is older than thirty days only tomorrow
 		l.advance()
 		told("still", client.Reject, policy.ScopeFull, "party.least")
 		l.rest(day)
@@ -310,9 +336,8 @@ func TestSecondAgentWithOneEK(t *testing.T) {
 	}
 	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 	var c vetting.Certificate
-	must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: holder.id, Tier: claim.TierAnonymous, As: "user:olga"}, &c))
-	l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-	want(t, l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}), vetting.Certified, claim.TierAnonymous)
+	rita := l.asked(client.CertificateRequest{Provider: "p1", Host: holder.id, Tier: claim.TierAnonymous}, &c)
+	want(t, l.pass(rita, c.ID), vetting.Certified, claim.TierAnonymous)
 	holder.prove() // the device is known to be this host's
 
 	second := l.joinTPM(dev)
@@ -396,14 +421,13 @@ func TestMeasuredHost(t *testing.T) {
 		l.vouch("p1", 300*day)
 		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
 		var c vetting.Certificate
-		must(t, l.client(l.admin).RequestCertificate(t.Context(), client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified, As: "user:olga"}, &c))
-		l.act(c.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: "user:rita"})
-		err := l.client(l.admin).ActOnCertificate(t.Context(), c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"}, &c)
+		rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierIdentified}, &c)
+		err := l.client(rita.Token).ActOnCertificate(t.Context(), c.ID, client.CertificateAct{Act: vetting.ActPass}, &c)
 		if err == nil || !strings.Contains(err.Error(), "hardware") {
 			t.Errorf("passed without a benchmark: %v", err)
 		}
 		measure()
-		c = l.act(c.ID, client.CertificateAct{Act: vetting.ActPass, As: "user:rita"})
+		c = l.pass(rita, c.ID)
 		want(t, c, vetting.Certified, claim.TierIdentified)
 		said := c.Party()
 		if m := said.Claims.Find("party.measured", claim.SubjectParty); m == nil || m.Status != claim.Affirmed || m.Value != fmt.Sprint(c.Standing.Measured) || c.Standing.Axes.Hardware != vetting.HardwareMeasured {
@@ -424,4 +448,128 @@ func TestMeasuredHost(t *testing.T) {
 		replayed(t, l.store())
 		rebuiltAlike(t, url, "machine", "observed")
 	})
+}
+
+// TestFoundByTheEngine: a host that falls silent, one that shows another processor, and one that two issuers put into two
+// countries are found by the log alone, and an auditor finds the same.
+func TestFoundByTheEngine(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL)
+		n := l.join("one")
+		n.prove()
+		for _, issuer := range []string{"one.example", "two.example"} {
+			l.registerIssuer(issuer, "party.jurisdiction")
+		}
+		must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true}))
+		var c vetting.Certificate
+		rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierAnonymous}, &c)
+		want(t, l.pass(rita, c.ID), vetting.Certified, claim.TierAnonymous)
+		found := func(code string) bool {
+			return slices.ContainsFunc(l.certificate(c.ID).Standing.Findings, func(f vetting.Finding) bool { return f.Code == code })
+		}
+		l.proveFor(n, 2)
+		if c := l.certificate(c.ID); c.Status != vetting.Certified || len(c.Standing.Findings) != 0 {
+			t.Errorf("heard each day: %s (%s) %+v", c.Status, c.Reason, c.Standing.Findings)
+		}
+		for range 2 {
+			l.rest(day)
+			l.advance()
+		}
+		if c := l.certificate(c.ID); c.Status != vetting.Suspended || !found(vetting.FindingHeartbeat) {
+			t.Errorf("silent: %s (%s) %+v", c.Status, c.Reason, c.Standing.Findings)
+		}
+		n.prove()
+		want(t, l.certificate(c.ID), vetting.Certified, claim.TierAnonymous)
+
+		same := n.device
+		n.device = machine(l.amd, "two")
+		n.prove()
+		if !found(vetting.FindingRMA) || l.certificate(c.ID).Status != vetting.Certified {
+			t.Errorf("another processor: %+v", l.certificate(c.ID).Standing.Findings)
+		}
+		n.device = same
+		n.prove()
+		if found(vetting.FindingRMA) {
+			t.Errorf("the same again: %+v", l.certificate(c.ID).Standing.Findings)
+		}
+
+		host := vetting.Subject{Kind: vetting.UnitHost, ID: n.id}
+		l.say("one.example", host, "party.jurisdiction", "DE", 300*day)
+		l.advance()
+		if found(vetting.FindingLocation) {
+			t.Error("one issuer contradicts nobody")
+		}
+		l.say("two.example", host, "party.jurisdiction", "FR", 300*day)
+		l.advance()
+		if c := l.certificate(c.ID); c.Status != vetting.Suspended || c.Reason != vetting.FindingLocation {
+			t.Errorf("in two countries: %s (%s) %+v", c.Status, c.Reason, c.Standing.Findings)
+		}
+		l.closeLog("assay.test/2") // where it all goes on
+		l.rest(time.Hour)
+		l.advance()
+		n.prove()
+		l.audited()
+		replayed(t, l.store())
+		rebuiltAlike(t, url, "machine", "observed")
+	})
+}
+
+// TestRentersSee: a renter is told what a provider's certificates say that stand or stood, and why they are not what her policy
+// asks of the party, and nothing of whose host it is.
+func TestRentersSee(t *testing.T) {
+	l := newLab(t, "", longCRL)
+	n := l.join("one")
+	n.prove()
+	must(t, l.client(l.admin).SetProvider(t.Context(), "p1", client.ProviderFacts{Stake: true, ContactHours: 4}))
+	renter := l.token(client.Grant{Role: client.RoleRenter, Tenant: "bank"}).Token
+	var c vetting.Certificate
+	rita := l.asked(client.CertificateRequest{Provider: "p1", Host: n.id, Tier: claim.TierAnonymous}, &c)
+	ask := func(credential, provider, text string) (int, string) {
+		body, err := canon.Marshal(client.PartyQuestion{Policy: text})
+		must(t, err)
+		resp, answer := l.send("POST", "/v1/providers/"+provider+"/refusal", credential, "application/json", body)
+		return resp.StatusCode, string(answer)
+	}
+	// What was never given goes on between the provider and the operator.
+	for _, path := range []string{"/v1/providers/p1", "/v1/providers/p2"} {
+		if resp, answer := l.send("GET", path, renter, "", nil); resp.StatusCode != 404 || strings.Contains(string(answer), c.ID) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, answer)
+		}
+	}
+	if status, answer := ask(renter, "p1", "regulated"); status != 404 {
+		t.Errorf("%d %s", status, answer)
+	}
+	l.pass(rita, c.ID)
+	status, answer := ask(renter, "p1", "regulated")
+	for _, word := range []string{`"code":"party.value"`, `"claim":"party.tier"`, `"observed":"anonymous"`, `"required":`, `"sentence":`, `"place":"regulated.yaml:`, `"who":"provider"`, `"fix":`, `"acceptable":false`, `"open":["require`} {
+		if status != 200 || !strings.Contains(answer, word) {
+			t.Errorf("%d, want %s: %s", status, word, answer)
+		}
+	}
+	const mine = "type: assay/policy/v1\nname: mine\nrequire:\n  - {claim: sevsnp.signature, of: cpu}\n  - {claim: party.tier, of: party, is: %s}\n"
+	if status, answer := ask(renter, "p1", fmt.Sprintf(mine, claim.TierAnonymous)); status != 200 || !strings.Contains(answer, `"acceptable":true`) || !strings.Contains(answer, `"reasons":[]`) {
+		t.Errorf("the twin: %d %s", status, answer)
+	}
+	if status, answer := ask(renter, "p1", fmt.Sprintf(mine, claim.TierIdentified)); status != 200 || !strings.Contains(answer, `"place":"policy.yaml:5"`) {
+		t.Errorf("her own line: %d %s", status, answer)
+	}
+	if status, answer := ask(renter, "p1", "none: such"); status != 400 || !strings.Contains(answer, "policy.yaml:1") {
+		t.Errorf("no policy: %d %s", status, answer)
+	}
+	theirs := l.token(client.Grant{Role: client.RoleOperator, Tenant: "dc-b"}).Token
+	if status, answer := ask(theirs, "p1", "regulated"); status != 404 {
+		t.Errorf("another provider: %d %s", status, answer)
+	}
+	// It ended, and is shown for that.
+	l.act(c.ID, client.CertificateAct{Act: vetting.ActEnd})
+	resp, page := l.send("GET", "/v1/providers/p1", renter, "", nil)
+	if resp.StatusCode != 200 || !strings.Contains(string(page), `"status":"lapsed"`) || strings.Contains(string(page), n.id) || strings.Contains(string(page), c.Place.Devices[0].ID) || strings.Contains(string(page), rita.Record.Principal) {
+		t.Errorf("%d %s", resp.StatusCode, page)
+	}
+	if resp, list := l.send("GET", "/v1/providers", renter, "", nil); resp.StatusCode != 200 || !strings.Contains(string(list), `"certificates":0,"provider":"p1"`) && !strings.Contains(string(list), `{"provider":"p1","certificates":0}`) {
+		t.Errorf("%d %s", resp.StatusCode, list)
+	}
+	if status, answer := ask(renter, "p1", fmt.Sprintf(mine, claim.TierAnonymous)); status != 200 || !strings.Contains(answer, `"code":"party.lapsed"`) || strings.Contains(answer, n.id) {
+		t.Errorf("lapsed: %d %s", status, answer)
+	}
 }

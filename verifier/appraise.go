@@ -97,9 +97,14 @@ type finding struct {
 	component
 }
 
-// structure names the claim without which the component shows nothing.
-func (f finding) structure() string {
-	return rooms[f.MediaType].name + ".structure@" + f.subject
+// unshown names the claim without which the component shows nothing: that its bytes are of the format, and of an HCL report
+// that hardware signed what it holds.
+func (r *run) unshown(f finding) string {
+	structure := rooms[f.MediaType].name + ".structure"
+	if c := r.set.Find(structure, f.subject); onAzure(f.component) && c != nil && c.Status == claim.Affirmed {
+		return "azure.runtime-data@" + f.subject
+	}
+	return structure + "@" + f.subject
 }
 
 // judgeComponents lets each component's room judge it, all at once: a machine has a dozen devices, and each costs a
@@ -203,7 +208,7 @@ func (r *run) judgeIdentities() {
 	unread, owner, divided := "", "", ""
 	for _, f := range r.findings {
 		if f.Signature == "" {
-			unread = f.structure()
+			unread = r.unshown(f)
 			continue
 		}
 		basis = append(basis, f.Signature+"@"+f.subject)

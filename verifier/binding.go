@@ -146,7 +146,7 @@ func (r *run) judgeSeal() {
 	case onAzure(seal.component):
 		r.set.Contradict("binding.seal", subjectNode, seal.Format, claim.Because(claim.Mismatch, "an HCL report cannot seal: its hardware signs what the paravisor says; the quote of the virtual TPM seals"))
 	case seal.ReportData == nil:
-		r.set.Unknown("binding.seal", subjectNode, claim.Reason(claim.RestsOn+" "+seal.structure()))
+		r.set.Unknown("binding.seal", subjectNode, claim.Reason(claim.RestsOn+" "+r.unshown(*seal)))
 	case seal.Class != attest.ClassCPU && seal.Class != attest.ClassTPM:
 		r.set.Contradict("binding.seal", subjectNode, seal.Format, claim.Because(claim.Mismatch, "a component of class %s cannot seal", seal.Class))
 	case bytes.Equal(seal.ReportData, sealed(b, b.Challenge)):

@@ -34,7 +34,7 @@ func (r *run) judgeMeasured() {
 		if i := slices.IndexFunc(r.findings, func(f finding) bool {
 			return f.Measured == "" && (f.Class == attest.ClassCPU || f.Class == attest.ClassTPM)
 		}); i >= 0 {
-			why = claim.Reason(claim.RestsOn + " " + r.findings[i].structure())
+			why = claim.Reason(claim.RestsOn + " " + r.unshown(r.findings[i]))
 		}
 		r.set.Unknown("guest.measured", subjectNode, why)
 		r.set.Unknown("agent.measured", subjectNode, why)

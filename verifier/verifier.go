@@ -25,7 +25,7 @@ import (
 )
 
 // Rules is the revision of this room's judgement. A change that alters any result must raise it.
-const Rules = 3
+const Rules = 4
 
 // AppraisalType is the type of the appraisal document.
 const AppraisalType = "assay/appraisal/v1"

@@ -25,8 +25,8 @@ type Party string
 
 const (
 	Provider Party = "provider"  // the operator of the machine
-	Vendor   Party = "vendor"    // the maker of the device publishes what is missing
-	Relying  Party = "appraiser" // whoever runs the verifier: an expectation or a reference value is missing
+	Vendor   Party = "vendor"    // the maker of the device: nobody else can change what it issued
+	Relying  Party = "appraiser" // whoever runs the verifier: an expectation, a reference value or what a vendor publishes is missing
 )
 
 // Definition is the catalogue's entry for one claim id.
@@ -85,17 +85,17 @@ var catalogue = []Definition{
 	{"nvidia.cc-mode", Text, "confidential computing is on, by the word of a measured agent and by measurements of production", design + "5", []string{"nvidia.measurements"}, Provider, "turn confidential computing on, reset the GPU, and let a measured agent say so"},
 	{"nvidia.chain", Text, "the device's key chains, in the order presented, to a trusted NVIDIA root, all of one chip; the value is the chip", "NVIDIA attestation-sdk, device certificate chain", []string{"nvidia.structure"}, Provider, "send the certificate chain as the driver gives it"},
 	{"nvidia.devtools-off", Sentence, "nobody can look into the GPU through its debugging mode, by the word of a measured agent and by measurements of production", design + "5", []string{"nvidia.measurements"}, Provider, "turn DevTools mode off, reset the GPU, and let a measured agent say so"},
-	{"nvidia.driver-rim", Hex, "NVIDIA's manifest of this driver is at hand, signed and inside its dates; the value is its SHA-256 digest", rimXML, onNVReport, Vendor, "fetch the driver's manifest from NVIDIA, or run a driver that has one"},
+	{"nvidia.driver-rim", Hex, "NVIDIA's manifest of this driver is at hand, signed and inside its dates; the value is its SHA-256 digest", rimXML, onNVReport, Relying, "fetch the driver's manifest from NVIDIA; where there is none, the provider runs a driver that has one"},
 	{"nvidia.firmware", Words, "the device runs these versions on this board", spdm, onNVReport, Provider, "update driver and VBIOS"},
 	{"nvidia.freshness", Hex, "the nonce answers what this appraiser asked", spdm, onNVReport, Provider, "collect a new report over the challenge"},
 	{"nvidia.fwid", Hex, "the firmware that reports is the one that the key is certified for", "TCG DICE Attestation Architecture, FWID", onNVReport, Provider, "run a driver that reports its firmware id: 550 or newer"},
 	{"nvidia.identity", Words, "certificates and report name one device; chip and PDI outlive its firmware", "NVIDIA attestation-sdk, device certificate chain", onNVReport, Provider, "send the certificate chain as the driver gives it"},
 	{"nvidia.measurements", Words, "every active measurement is one that NVIDIA's manifests allow; the value counts them and lists those that differ", rimXML, []string{"nvidia.signature", "nvidia.vbios-rim"}, Provider, "run a driver and VBIOS as NVIDIA released them, DevTools mode off; ask NVIDIA where one index differs"},
 	{"nvidia.mode", Text, "the device works in this mode: SPT alone, MPT with other GPUs, PPCIE with GPUs and switches; it says nothing of secrecy", spdm, onNVReport, Provider, "set the agreed multi-GPU mode"},
-	{"nvidia.revocation", Words, "no certificate of the device or of its manifests is revoked and it is on no deny list; the value names what was consulted", ocsp, onNVReport, Vendor, "fetch NVIDIA's OCSP answers"},
+	{"nvidia.revocation", Words, "no certificate of the device or of its manifests is revoked and it is on no deny list; the value names what was consulted", ocsp, onNVReport, Relying, "fetch NVIDIA's OCSP answers"},
 	{"nvidia.signature", Sentence, "the report's bytes are signed by the device's certified key", spdm, []string{"nvidia.chain"}, Provider, "send the report unchanged, with the certificates of its device"},
 	{"nvidia.structure", Text, "the bytes are a measurement report of a GPU or switch; the value is the protocol", spdm, nil, Provider, "send the report as the driver gives it"},
-	{"nvidia.vbios-rim", Hex, "NVIDIA's manifest of this VBIOS, of a switch of its BIOS, is at hand, signed and inside its dates; the value is its SHA-256 digest", rimXML, onNVReport, Vendor, "fetch the VBIOS's manifest from NVIDIA, or flash a VBIOS that has one"},
+	{"nvidia.vbios-rim", Hex, "NVIDIA's manifest of this VBIOS, of a switch of its BIOS, is at hand, signed and inside its dates; the value is its SHA-256 digest", rimXML, onNVReport, Relying, "fetch the VBIOS's manifest from NVIDIA; where there is none, the provider flashes a VBIOS that has one"},
 	{"party.domain", Text, "the provider controls this domain", vetting, nil, Provider, "prove control of the domain to an issuer that the verifier registered"},
 	{"party.facility", Text, "the machine stands where somebody looked: none, witnessed, bound or audited (F0 to F3)", vetting, nil, Provider, "have the site witnessed, bound or audited by a registered issuer, and renew it in time"},
 	{"party.facility-audit", Hex, "this is the digest of the site's audit report", vetting, nil, Provider, "have the auditor issue the digest of a report that is in date"},
@@ -110,13 +110,13 @@ var catalogue = []Definition{
 	{"set.count", Words, "so many GPUs and switches are here, each once", design + "2.3", nil, Provider, "send the evidence of every device"},
 	{"set.device-unique", Sentence, "no device shows up twice, here or under another holder", design + "2.3", nil, Provider, "send each device's evidence once; settle a contested identity with its holder"},
 	{"set.fleet-agreement", Sentence, "GPUs that are alike in chip, firmware and settings measure alike; all may be changed alike", design + "3", nil, Provider, "bring all GPUs to one driver and VBIOS as NVIDIA released them"},
-	{"set.links", Text, "no link of a GPU leads to a device that is not here: it has none, encrypts them, or the wiring is closed", design + "5", nil, Provider, "send the evidence of every switch behind the GPUs"},
+	{"set.links", Text, "no link of a GPU leads to a device that is not here: it has none, encrypts them, or the wiring is closed", design + "5", nil, Provider, "send the evidence of every GPU, and of every switch behind them"},
 	{"set.same-mode", Text, "all GPUs and switches work in this one mode", design + "2.3", nil, Provider, "set all devices to one multi-GPU mode"},
 	{"set.same-nonce", Hex, "all GPUs and switches answer this one nonce", design + "2.2", nil, Provider, "collect all devices in one run"},
 	{"set.topology", Words, "the GPUs and switches are wired to one another and to nobody else, by their reports and by their certificates", design + "2.3", nil, Provider, "send the evidence of every GPU and switch of the machine"},
 	{"sevsnp.cert-chip-id", Text, "the signing certificate was issued for the chip (VCEK) or the cloud (VLEK) that the report names", snpKDS + ", section 3.1", []string{"sevsnp.chain", "sevsnp.signature"}, Provider, "send the VCEK of this chip; unset MASK_CHIP_ID"},
 	{"sevsnp.cert-tcb", TCB, "the signing certificate was issued for the report's REPORTED_TCB", snpKDS + ", section 3.1", []string{"sevsnp.chain", "sevsnp.signature"}, Provider, "send the certificate for REPORTED_TCB"},
-	{"sevsnp.chain", Text, "the signing certificate chains to a trusted AMD root of the report's product and is inside its dates", snpKDS + ", sections 2 and 3", []string{"sevsnp.structure"}, Vendor, "fetch the certificate from AMD's key distribution service"},
+	{"sevsnp.chain", Text, "the signing certificate chains to a trusted AMD root of the report's product and is inside its dates", snpKDS + ", sections 2 and 3", []string{"sevsnp.structure"}, Provider, "send the certificate that AMD's key distribution service has for this chip at its REPORTED_TCB"},
 	{"sevsnp.committed-tcb", TCB, "the platform cannot be rolled back below this TCB", snpABI + ", table 23, COMMITTED_TCB", onReportTCB, Provider, "update the firmware and commit it (SNP_COMMIT)"},
 	{"sevsnp.debug-off", Sentence, "the host cannot read guest memory through the debug interface", snpABI + ", table 9, POLICY.DEBUG", onReport, Provider, "launch the guest with POLICY bit 19 clear"},
 	{"sevsnp.freshness", Hex, "REPORT_DATA answers what this appraiser asked", snpABI + ", table 23, REPORT_DATA", onReport, Provider, "collect a new report over the challenge"},
@@ -129,7 +129,7 @@ var catalogue = []Definition{
 	{"sevsnp.platform-info", Words, "the platform has these features on", snpABI + ", table 24, PLATFORM_INFO", onReport, Provider, "change the platform's set-up: complete the memory alias check"},
 	{"sevsnp.product", Text, "the chip is of this product line", snpABI + ", table 23, CPUID_FAM_ID and CPUID_MOD_ID", []string{"sevsnp.chain"}, Provider, "send the certificate chain of the chip's product"},
 	{"sevsnp.reserved-bits", Sentence, "every field that the report's version reserves is zero", snpABI + ", table 23", onReport, Provider, "update the firmware; report the bits to the appraiser"},
-	{"sevsnp.revocation", Words, "no certificate of the chain is revoked and the chip at its TCB is on no deny list; the value names what was consulted", snpKDS + ", section 4.3", []string{"sevsnp.chain"}, Vendor, "fetch AMD's revocation list of the product line"},
+	{"sevsnp.revocation", Words, "no certificate of the chain is revoked and the chip at its TCB is on no deny list; the value names what was consulted", snpKDS + ", section 4.3", []string{"sevsnp.chain"}, Relying, "fetch AMD's revocation list of the product line"},
 	{"sevsnp.signature", Sentence, "the report's bytes are signed by the certified chip key", snpABI + ", table 139", []string{"sevsnp.chain", "sevsnp.signing-key"}, Provider, "send the report unchanged, with the certificate of its chip"},
 	{"sevsnp.signing-key", Text, "the report is signed by the kind of key it names", snpABI + ", table 23, SIGNING_KEY", []string{"sevsnp.structure"}, Provider, "send the certificate that the report's SIGNING_KEY names; unset MASK_CHIP_KEY"},
 	{"sevsnp.structure", Text, "the bytes are an attestation report of a known version; the value is the version", snpABI + ", table 23", nil, Provider, "send the 1184 bytes of the report as the firmware wrote them"},
@@ -139,7 +139,7 @@ var catalogue = []Definition{
 	{"tdx.advisories", Words, "Intel's advisories against the TCB are these", intelPCS + ", advisoryIDs", onTDStatus, Provider, "update BIOS, microcode, TDX module and quoting enclave"},
 	{"tdx.attributes", Words, "the TD has these attributes, and none that is reserved", tdxModule + "section 3.4.1, ATTRIBUTES", onTDQuote, Provider, "launch the TD with the attributes that the policy asks for"},
 	{"tdx.chain", Text, "the PCK certificate chains to a trusted Intel root and is inside its dates; the value is its CA", intelPCK + ", section 2", []string{"tdx.structure"}, Provider, "send the quote with the PCK certificate chain that Intel issued for the platform"},
-	{"tdx.collateral", Number, "TCB info and QE identity are signed by Intel, of one evaluation, for this platform and of now; the value is tcbEvaluationDataNumber", intelPCS + ", TCB info V3 and enclave identity V2", []string{"tdx.chain"}, Vendor, "fetch TCB info, QE identity and the root's revocation list from Intel"},
+	{"tdx.collateral", Number, "TCB info and QE identity are signed by Intel, of one evaluation, for this platform and of now; the value is tcbEvaluationDataNumber", intelPCS + ", TCB info V3 and enclave identity V2", []string{"tdx.chain"}, Relying, "fetch TCB info, QE identity and the root's revocation list from Intel"},
 	{"tdx.debug-off", Sentence, "the host cannot read the TD's memory through debug interfaces", tdxModule + "section 3.4.1, ATTRIBUTES.TUD", onTDQuote, Provider, "launch the TD with the lowest byte of ATTRIBUTES clear"},
 	{"tdx.freshness", Hex, "REPORTDATA answers what this appraiser asked", tdxModule + "TDREPORT_STRUCT, REPORTDATA", onTDQuote, Provider, "collect a new quote over the challenge"},
 	{"tdx.measurement", Words, "the TD was built with this MRTD and has extended its registers to these values", tdxModule + "TDINFO_STRUCT, MRTD and RTMR", onTDQuote, Provider, "boot the listed guest image"},
@@ -148,7 +148,7 @@ var catalogue = []Definition{
 	{"tdx.qe-identity", Text, "the quoting enclave is the one that Intel describes; the value is its own TCB status", intelPCS + ", enclave identity V2", []string{"tdx.collateral", "tdx.qe-report"}, Provider, "install Intel's quoting enclave for TDX"},
 	{"tdx.qe-report", Sentence, "the quoting enclave's report binds the attestation key and is signed by the certified platform key", tdxQuote + ", QE report certification data", []string{"tdx.chain"}, Provider, "send the quote unchanged"},
 	{"tdx.qe-signer", Hex, "the quoting enclave is not in debug mode and is made by a signer that the root set names", design + "3", []string{"tdx.qe-report"}, Provider, "install Intel's quoting enclave for TDX"},
-	{"tdx.revocation", Words, "no certificate of the chain is revoked and the platform is on no deny list; the value names what was consulted", intelPCK + ", section 3", []string{"tdx.chain"}, Vendor, "fetch the revocation lists of the PCK CA and of the root from Intel"},
+	{"tdx.revocation", Words, "no certificate of the chain is revoked and the platform is on no deny list; the value names what was consulted", intelPCK + ", section 3", []string{"tdx.chain"}, Relying, "fetch the revocation lists of the PCK CA and of the root from Intel"},
 	{"tdx.seam", Hex, "the TDX module is signed by Intel and a production one; the value is MRSEAM", tdxModule + "TEE_TCB_INFO_STRUCT", onTDQuote, Provider, "load a production TDX module of Intel's"},
 	{"tdx.servicetd", Text, "no service TD can move the TD to another host", tdxModule + "TDINFO_STRUCT, SERVTD_HASH", onTDQuote, Provider, "launch the TD without a service TD, and not migratable"},
 	{"tdx.signature", Sentence, "the quote's bytes are signed by the attestation key of Intel's quoting enclave", tdxQuote + ", ECDSA 256-bit quote signature data", []string{"tdx.qe-report", "tdx.qe-signer"}, Provider, "send the quote unchanged"},

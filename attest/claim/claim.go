@@ -61,7 +61,7 @@ const (
 	Masked            = "masked"             // the platform was told to hide it
 	Contested         = "contested"          // another live holder claims the same identity
 	SelfAsserted      = "self-asserted"      // nobody but the provider itself says so
-	Lapsed            = "lapsed"             // it was shown once, and its time is over
+	Lapsed            = "lapsed"             // it held once, and its time is over
 )
 
 // Because returns the Reason of a code, one of [Codes], and a sentence.

@@ -28,7 +28,7 @@ var Codes = []Code{
 	{"issuer-lapsed", "the issuer's term was over when it spoke"},
 	{"issuer-revoked", "the issuer was revoked, with what it said since then"},
 	{"issuer-unregistered", "nobody had registered that issuer and key when it spoke"},
-	{Lapsed, "it was shown once, and its time is over"},
+	{Lapsed, "it held once, and its time is over"},
 	{Malformed, "the bytes are not of the format"},
 	{Masked, "the platform was told to hide it"},
 	{Mismatch, "two values that must be equal are not"},

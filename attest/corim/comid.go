@@ -281,6 +281,8 @@ func (r *reader) measurement(i item, v *attest.Reference) error {
 		return err
 	}
 	switch {
+	case len(all) == 0 && v.Format == formatTDX:
+		return digests.errorf("no SHA-384 digest of the measurement: without it the registers would count for any")
 	case len(all) == 0:
 	case v.Format == formatTPM:
 		v.Digests = append(v.Digests, all...)
@@ -309,11 +311,14 @@ func (r *reader) registers(i item, v *attest.Reference) error {
 		if index < 0 || index > 3 {
 			return f.known[index].errorf("register %d: want 0 to 3", index)
 		}
-		if len(all) == 1 {
-			v.Registers = append(v.Registers, attest.Register{Index: int(index), Value: all[0]})
+		if len(all) == 0 {
+			return f.known[index].errorf("no SHA-384 digest of register %d: without it the value would count for any", index)
 		}
+		v.Registers = append(v.Registers, attest.Register{Index: int(index), Value: all[0]})
 	}
-	r.rest(f, "integrity-registers", nil, f.order...)
+	for _, key := range f.others {
+		return key.errorf("a register by name: want 0 to 3")
+	}
 	slices.SortFunc(v.Registers, func(a, b attest.Register) int { return a.Index - b.Index })
 	return nil
 }

@@ -166,6 +166,7 @@ func TestSigned(t *testing.T) {
 		{"another key", ed, -8, header(), p256.Public(), "algorithm -8, which does not go with the key on P-256"},
 		{"another key of that kind", p256, -7, header(), func() crypto.PublicKey { k, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader); return k.Public() }(), "not by that key"},
 		{"P-256 under the algorithm of P-384", p256, -35, header(), p256.Public(), "algorithm -35"},
+		{"P-384 under the algorithm of P-256", p384, -7, header(), p384.Public(), "algorithm -7, which does not go with the key on P-384"},
 		{"none", ed, 0, header(), ed.Public(), "algorithm 0, and the key is Ed25519"},
 		{"no key named", ed, -8, header(), nil, "no key was named"},
 		{"critical header", ed, -8, m{2: []int{99}, 3: "application/rim+cbor"}, ed.Public(), "critical headers"},
@@ -182,6 +183,10 @@ func TestSigned(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+	for want, payload := range map[string][]byte{"the payload: tag 99, want 501": encode(t, tagged(99, snp(t))), "the payload: want a tag, got a map": encode(t, snp(t))} {
+		_, err := corim.Open(sign(t, ed, -8, header(), payload), corim.Options{Key: ed.Public(), At: at})
+		check(t, err, want)
 	}
 	data := sign(t, ed, -8, header(), payload)
 	for i := range data { // whatever byte changes, it is not believed
@@ -240,7 +245,9 @@ func TestWhatIsNotRead(t *testing.T) {
 		{"another hash beside", one(m{0: []any{guest(byChip, m{2: []any{[]any{1, make([]byte, 32)}, []any{7, digest48}}})}}), "a digest of algorithm 1", ""},
 		{"a layer", one(m{0: []any{[]any{m{0: m{0: byChip, 3: 1}}, []any{m{1: m{2: digests(7, digest48)}}}}}}), "layer of a class", ""},
 		{"whose word", one(m{0: []any{[]any{m{0: m{0: byChip}}, []any{m{1: m{2: digests(7, digest48)}, 2: []any{1}}}}}}), "authorized-by of a measurement", ""},
-		{"a key of text", one(m{0: good}), "", ""},
+		{"a key of text", unsigned(t, map[any]any{0: "example", 1: []any{comid(t, m{0: good})}, "note": "x"}), "an extension of the manifest", ""},
+		{"an extension of the environment", env(m{0: m{0: byChip}, -1: 1}), "an extension of an environment (key -1)", ""},
+		{"an unknown hash beside", one(m{0: []any{guest(byChip, m{2: []any{[]any{99, []byte{1}}, []any{7, digest48}}})}}), "a digest of algorithm 99", ""},
 		{"one chip alone", env(m{0: m{0: byChip}, 1: tagged(560, make([]byte, 64))}), "", "values for one instance alone"},
 		{"one group alone", env(m{0: m{0: byChip}, 2: tagged(560, make([]byte, 16))}), "", "values for one group of instances alone"},
 		{"a class that no profile names", env(m{0: m{0: "TD", 1: "Intel"}}), "", `class "TD" Intel : no profile that this build knows names it`},
@@ -261,6 +268,46 @@ func TestWhatIsNotRead(t *testing.T) {
 			}
 			if len(got.Values) != 1 || (c.ignored == "") != (len(got.Ignored) == 0) || !strings.Contains(strings.Join(got.Ignored, "\n"), c.ignored) {
 				t.Errorf("values %d, ignored %q, want %q", len(got.Values), got.Ignored, c.ignored)
+			}
+		})
+	}
+}
+
+// Of a TD the measurement and the registers stand together: one that cannot be read is refused, for without it the others would
+// count for more machines than their author meant.
+func TestRegisters(t *testing.T) {
+	td := func(mval m) []byte { return unsigned(t, manifest(comid(t, m{0: []any{guest("TD", mval)}}))) }
+	rtmr := func(b byte) []any { return digests(7, bytes.Repeat([]byte{b}, 48)) }
+	other := digests(1, make([]byte, 32))
+	for _, c := range []struct {
+		name    string
+		data    []byte
+		as      string
+		refused string
+	}{
+		{"all four", td(m{2: digests(7, digest48), 14: m{0: rtmr(0), 1: rtmr(1), 2: rtmr(2), 3: rtmr(3)}}), "tdx", ""},
+		{"another hash beside", td(m{14: m{3: append(rtmr(3), other...)}}), "tdx", ""},
+		{"a register of another hash alone", td(m{2: digests(7, digest48), 14: m{3: other}}), "tdx", "no SHA-384 digest of register 3"},
+		{"a measurement of another hash alone", td(m{2: other, 14: m{0: rtmr(0)}}), "tdx", "no SHA-384 digest of the measurement"},
+		{"a fifth register", td(m{14: m{4: rtmr(4)}}), "tdx", "register 4: want 0 to 3"},
+		{"a register before the first", td(m{14: m{-1: rtmr(4)}}), "tdx", "register -1: want 0 to 3"},
+		{"a register by name", encode(t, tagged(501, manifest(comid(t, m{0: []any{guest("TD", m{14: map[any]any{0: rtmr(0), "pcr1": rtmr(1)}})}})))), "tdx", "a register by name"},
+		{"a name of what a TPM measured", unsigned(t, manifest(comid(t, m{0: []any{[]any{m{0: m{0: "boot"}}, []any{m{0: "grub", 1: m{2: digests(7, digest48)}}}}}}))), "tpm", ""},
+		{"the same of a TD", unsigned(t, manifest(comid(t, m{0: []any{[]any{m{0: m{0: "boot"}}, []any{m{0: "grub", 1: m{2: digests(7, digest48)}}}}}}))), "tdx", "mkey: want a number, got text"},
+		{"registers of a TPM", td(m{2: digests(7, digest48), 14: m{4: rtmr(4)}}), "tpm", ""}, // named, and not read
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := corim.Open(c.data, corim.Options{At: at, As: c.as})
+			check(t, err, c.refused)
+			if err == nil && len(got.Values) != 1 {
+				t.Errorf("%+v", got)
+			}
+			if err == nil && c.name == "all four" {
+				for i, r := range got.Values[0].Registers {
+					if r.Index != i || r.Value[0] != byte(i) {
+						t.Errorf("register %d: %+v", i, r)
+					}
+				}
 			}
 		})
 	}
@@ -290,6 +337,10 @@ func TestMalformed(t *testing.T) {
 		{"an array for the map", unsigned(t, []any{1}), "byte 3: a manifest: want a map, got an array"},
 		{"no id", unsigned(t, m{1: []any{1}}), "byte 3: no id (key 0)"},
 		{"an id that is a number", unsigned(t, m{0: 7, 1: []any{1}}), "byte 5: the id: want text or bytes"},
+		{"makers that are no list", unsigned(t, m{0: "x", 1: []any{comid(t, m{0: []any{good}})}, 5: 1}), "entities: want an array"},
+		{"a maker without a name", unsigned(t, m{0: "x", 1: []any{comid(t, m{0: []any{good}})}, 5: []any{m{2: []int{1}}}}), "no name (key 0)"},
+		{"a tag of the manifest that is none", unsigned(t, manifest(7)), "a tag of the manifest: want a tag"},
+		{"a vendor that is a number", one([]any{m{0: m{0: byChip, 1: 7}}, []any{m{1: m{2: digests(7, digest48)}}}}), "vendor: want text"},
 		{"no tags", unsigned(t, m{0: "x"}), "byte 3: no tags (key 1)"},
 		{"no tag in tags", unsigned(t, m{0: "x", 1: []any{}}), "the tags: empty"},
 		{"a CoMID that is no bytes", unsigned(t, manifest(tagged(506, 7))), "a CoMID: want bytes, got a number"},

@@ -331,8 +331,15 @@ func (a *appraisal) judgeSignature(u attest.Unverified[Report]) {
 	}
 	_, ok := u.Verify(func(message, signature []byte) bool {
 		a.signed = message
-		sum := sha512.Sum384(message)
-		return ecdsa.Verify(a.proof.leaf.key, sum[:], scalar([scalarSize]byte(signature)), scalar([scalarSize]byte(signature[scalarSize:])))
+		key, err := a.proof.leaf.key.Bytes()
+		if err != nil {
+			return false
+		}
+		// Who judges one report as of many times, to find out when it was good last, verifies it once.
+		return attest.Remember(a.c.Memory, canon.Hash("sevsnp/signature/v1", key, message, signature), func() bool {
+			sum := sha512.Sum384(message)
+			return ecdsa.Verify(a.proof.leaf.key, sum[:], scalar([scalarSize]byte(signature)), scalar([scalarSize]byte(signature[scalarSize:])))
+		})
 	})
 	if !ok {
 		a.set.Contradict("sevsnp.signature", a.subject, "", claim.Because(badSignature, "the report's bytes are not signed by the key of this certificate"))

@@ -34,7 +34,8 @@ func driverCommand(given string) []string {
 	return []string{device.DefaultExecutable, driverCommandName}
 }
 
-func benchmarkCommand() *cobra.Command {
+// benchmarkCommand measures by a clock.
+func benchmarkCommand(now func() time.Time) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "benchmark",
 		Short: "Measure this machine as a verifier would",
@@ -43,8 +44,8 @@ a verifier does, with a challenge of its own. Prints the score, in thousands of 
 Nobody else takes that for a measure: what counts is what a verifier timed. With --answer it answers what the verifier of
 this machine has planned for it, waiting for its start; assay-agent run does so all the time.
 
-Exits 0 where it was measured, 1 where the driver computed something else, 3 where nothing is known.`,
-		Example: "  assay-agent benchmark --memory 4096",
+Exit codes: 0 it was measured, 1 the driver computed something else, 2 usage or could not run, 3 nothing is known.`,
+		Example: "  assay-agent benchmark --memory 4096\n  assay-agent benchmark --answer",
 		Args:    cobra.NoArgs,
 	}
 	state, driver := stateFlag(c), driverFlag(c)
@@ -57,7 +58,7 @@ Exits 0 where it was measured, 1 where the driver computed something else, 3 whe
 		if *answer {
 			r, err = answerBenchmark(c, *state, *driver)
 		} else {
-			r, err = tryBenchmark(c, *driver, *memory)
+			r, err = tryBenchmark(c, *driver, *memory, now)
 		}
 		if err != nil {
 			return err
@@ -86,7 +87,7 @@ func told(c *cobra.Command) func(step, steps int) {
 }
 
 // tryBenchmark is a benchmark by nobody's clock but this machine's.
-func tryBenchmark(c *cobra.Command, driver string, memory int) (capacity.Result, error) {
+func tryBenchmark(c *cobra.Command, driver string, memory int, now func() time.Time) (capacity.Result, error) {
 	shape, err := capacity.ShapeFor(memory)
 	if err != nil {
 		return capacity.Result{}, err
@@ -101,7 +102,7 @@ func tryBenchmark(c *cobra.Command, driver string, memory int) (capacity.Result,
 	for i := range random {
 		rand.Read(random[i][:]) // never fails
 	}
-	starts := time.Now()
+	starts := now()
 	ch := capacity.Challenge{Round: random[0], Nodes: 1, Node: "this machine", Seed: random[1], Shape: shape,
 		Starts: starts.UnixMilli(), Expires: starts.Add(24 * time.Hour).UnixMilli()}
 	progress := told(c)
@@ -109,7 +110,7 @@ func tryBenchmark(c *cobra.Command, driver string, memory int) (capacity.Result,
 	if err != nil {
 		return capacity.Result{}, err
 	}
-	elapsed := time.Since(starts).Milliseconds()
+	elapsed := now().Sub(starts).Milliseconds()
 	_, challenge, err := capacity.Record{Type: capacity.RecordType, Challenge: &ch}.Bytes()
 	if err != nil {
 		return capacity.Result{}, err
@@ -127,7 +128,7 @@ func tryBenchmark(c *cobra.Command, driver string, memory int) (capacity.Result,
 func newLoop(state, driver string, logger *slog.Logger) (benchmark.Loop, error) {
 	node, err := agent.OpenStore(state).Node()
 	if errors.Is(err, fs.ErrNotExist) {
-		return benchmark.Loop{}, hinted(errors.New("this machine has joined no verifier"), "assay-agent join URL --token SECRET.FINGERPRINT")
+		return benchmark.Loop{}, hinted(errors.New("this machine has joined no verifier"), "assay-agent join URL --token-file FILE")
 	}
 	if err != nil {
 		return benchmark.Loop{}, err

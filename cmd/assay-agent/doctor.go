@@ -32,7 +32,8 @@ func doctorCommand() *cobra.Command {
 names the hardware level in reach: H0 self-reported, H2 CPU TEE attested, H3 CPU and GPU attested; a TPM alone shows whose
 hardware it is and what was booted, and keeps nobody out. The end says which tier of providers the hardware reaches, and
 what the next one asks more. It takes evidence and throws it away. It exits 0 whatever it finds: finding out is its job.`,
-		Args: cobra.NoArgs,
+		Example: "  assay-agent doctor",
+		Args:    cobra.NoArgs,
 	}
 	state, devices := stateFlag(c), addDeviceFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -254,7 +255,7 @@ func (d doctor) host() {
 func (d doctor) joined(ctx context.Context, state string) {
 	node, err := agent.OpenStore(state).Node()
 	if err != nil {
-		d.missing("node", err, "assay-agent join URL --token SECRET.FINGERPRINT")
+		d.missing("node", err, "assay-agent join URL --token-file FILE")
 		return
 	}
 	d.ok("node", "%s of %s", node.Node, node.Origin)

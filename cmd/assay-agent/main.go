@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,15 +48,16 @@ func main() {
 	if first(os.Getpid(), os.Args) {
 		firstProcess(ctx, os.Stderr)
 	}
-	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(execute(ctx, os.Args[1:], time.Now, os.Stdout, os.Stderr))
 }
 
 // first tells whether the kernel started this process from an initial RAM disk. The first process of a container has
 // another name.
 func first(pid int, args []string) bool { return pid == 1 && len(args) > 0 && args[0] == "/init" }
 
-func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := command()
+// execute runs a command; what it times, it times by the clock.
+func execute(ctx context.Context, args []string, now func() time.Time, stdout, stderr io.Writer) int {
+	root := command(now)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -74,19 +76,23 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return f.code
 }
 
-func command() *cobra.Command {
+func command(now func() time.Time) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "assay-agent",
 		Short: "Prove this machine's hardware to an Assay verifier",
+		Long: `Prove this machine's hardware to an Assay verifier.
+
+Data goes to stdout, words to stderr. Exit codes: 0 done, and accepted where there is
+a verdict, 1 rejected, 2 usage or could not run, 3 undecided.`,
 		Example: `  assay-agent doctor
-  assay-agent join https://assay.example --token SECRET.FINGERPRINT
+  assay-agent join https://assay.example --token-file FILE
   assay-agent run`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(joinCommand(), runCommand(), collectCommand(), doctorCommand(), benchmarkCommand(), versionCommand(), gpuCommand(), benchmarkDriverCommand())
+	root.AddCommand(joinCommand(), runCommand(), collectCommand(), doctorCommand(), benchmarkCommand(now), versionCommand(), gpuCommand(), benchmarkDriverCommand())
 	manual.Add(root)
 	return root
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +25,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"assay-agent": main})
+	testscript.Main(m, map[string]func(){"assay-agent": main, "assay-agent-still": timedBy(0), "assay-agent-slow": timedBy(5 * time.Second)})
+}
+
+// timedBy is the agent on a clock of which each reading is so much later than the one before: what the machine has to do
+// meanwhile changes nothing.
+func timedBy(step time.Duration) func() {
+	return func() {
+		at := time.Now()
+		os.Exit(execute(context.Background(), os.Args[1:], func() time.Time {
+			at = at.Add(step)
+			return at
+		}, os.Stdout, os.Stderr))
+	}
 }
 
 // machine is a platform whose reports hold what was asked where a real report has it (SEV-SNP firmware ABI: 050h).

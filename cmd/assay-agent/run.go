@@ -26,9 +26,12 @@ func runCommand() *cobra.Command {
 		Short: "Prove this machine to its verifier, again and again",
 		Long: `Answers the verifier's challenges with evidence of this machine until it is stopped. SIGHUP draws new session keys and
 begins a round at once. Benchmarks that the verifier plans are answered meanwhile. With --once it does one round, prints
-the verdict and its evidence, and exits 0 for accept, 1 for reject, 3 for undecided; and 1 where it finds that the log
-broke its word to this node.`,
-		Args: cobra.NoArgs,
+the verdict and its evidence.
+
+Exit codes: 0 it was stopped, or with --once accept; 1 with --once reject, or the log broke its word to this node; 2 usage
+or could not run; 3 with --once undecided.`,
+		Example: "  assay-agent run\n  assay-agent run --once\n  assay-agent run --interval 5m --metrics 127.0.0.1:9464",
+		Args:    cobra.NoArgs,
 	}
 	state, devices := stateFlag(c), addDeviceFlags(c)
 	interval := c.Flags().Duration("interval", agent.DefaultInterval, "longest time between two rounds")
@@ -98,7 +101,7 @@ func newAgent(state string, devices []agent.Device, gpus agent.GPUs, interval ti
 	store := agent.OpenStore(state)
 	node, err := store.Node()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hinted(errors.New("this machine has joined no verifier"), "assay-agent join URL --token SECRET.FINGERPRINT")
+		return nil, hinted(errors.New("this machine has joined no verifier"), "assay-agent join URL --token-file FILE")
 	}
 	if err != nil {
 		return nil, err

@@ -12,10 +12,11 @@ import (
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version and the digest of this executable",
-		Long:  "Prints the version and the SHA-256 of this executable, the value that a list of reference values holds for it.",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version and the digest of this executable",
+		Long:    "Prints the version and the SHA-256 of this executable, the value that a list of reference values holds for it.",
+		Example: "  assay-agent version",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			self, err := device.Executable(device.DefaultExecutable)
 			if err != nil {

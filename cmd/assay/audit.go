@@ -159,10 +159,10 @@ nothing is fetched. What another build decided is recomputed by its engine, a mo
 that the log holds, in a sandbox; then it is said what this build would decide.
 Several are logs of one chain, where a log was closed and another goes on: each is
 replayed, and then what holds between them. One alone says what it continues, and
-what goes on. Exit codes: 0 all follows from its inputs, and the keys and engines are those of the
-trust file, 1 something is missing, false or differs, 2 usage or could not run,
-3 equal, but nobody vouches for the keys or for an engine, or a promise is not due
-yet.
+what goes on. Exit codes: 0 all follows from its inputs, and the keys and engines are
+those of the trust file, 1 something is missing, false or differs, 2 usage or could
+not run, 3 equal, but nobody vouches for the keys or for an engine, or a promise is
+not due yet.
 
 With --as-of everything is judged once more as of another time, with the collateral
 of --known: accepts that no longer hold are listed, with the rule, the item that does

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/assay-network/assay/audit"
 	"github.com/assay-network/assay/internal/files"
@@ -16,6 +17,9 @@ import (
 // openLogFile opens an exported log: a plain file, or a folder.
 func openLogFile(name string) (*os.File, fs.FileInfo, error) {
 	f, err := os.Open(name)
+	if err != nil && strings.Contains(name, "://") {
+		return nil, nil, withHint(fmt.Errorf("%s: want a file or folder, a log is read offline", name), "fetch it first: assay audit pull %s --out FOLDER", name)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -139,6 +139,13 @@ func (a *app) auditPaper(ctx context.Context, name string, args paperArgs) (err 
 	return a.conclude(paper.Replay, paper.Outcome)
 }
 
+// chromiumSocket is what Chromium makes below the folder for temporary files, and maxSocketPath how long the path of a socket
+// may be (unix(7), sun_path with its zero).
+const (
+	chromiumSocket = "/org.chromium.Chromium.scoped_dir.XXXXXX/SingletonSocket"
+	maxSocketPath  = 107
+)
+
 // printPDF prints the page with Chromium. Without one there is no PDF, which is said and is no failure.
 func (a *app) printPDF(ctx context.Context, folder string) error {
 	var program string
@@ -166,7 +173,11 @@ func (a *app) printPDF(ctx context.Context, folder string) error {
 	if os.Geteuid() == 0 { // Chromium's sandbox refuses root; the page has no script and loads nothing
 		args = append([]string{"--no-sandbox"}, args...)
 	}
-	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, program, args...)
+	if len(os.TempDir())+len(chromiumSocket) > maxSocketPath { // it would give up
+		cmd.Env = append(cmd.Environ(), "TMPDIR=/tmp")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
 		a.say("no PDF: %s: %v: %.200s", program, err, audit.Printable(string(out)))
 		return nil
 	}

@@ -96,9 +96,32 @@ func (a *app) earlierPull(out string) (ledger.Source, func() error, error) {
 	return earlier.Source, earlier.Close, nil
 }
 
+// pullInto refuses a folder that holds things, and none that a pull begins with.
+func pullInto(dir string) error {
+	if strings.HasSuffix(dir, ".tar") {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("--out: %w", err)
+	case len(entries) == 0 || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(pulledFirst, e.Name()) }):
+		return nil
+	}
+	return fmt.Errorf("--out %s: it is there, and holds other things than a pulled log: %s", dir, entries[0].Name())
+}
+
+// pulledFirst are what a pull begins with, of which one is there even where it was cut off.
+var pulledFirst = []string{"checkpoint", "checkpoints", "tile", "blob", client.SaidKeysets, client.SaidEngines}
+
 // pullLog pulls one log.
 func (a *app) pullLog(ctx context.Context, chain pullChain, log chainLog, args pullArgs) (err error) {
 	src := log.src
+	if err := pullInto(args.out); err != nil {
+		return err
+	}
 	dir, file := args.out, ""
 	if strings.HasSuffix(args.out, ".tar") {
 		dir, file = args.out+".pull", args.out

@@ -190,6 +190,13 @@ func TestAuditPull(t *testing.T) {
 
 	// A pull that is cut off, and one that goes on.
 	l.left.Store(100)
+	if err := os.MkdirAll(at("others"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(at("others"), "letter.txt"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(2, "", "it is there, and holds other things than a pulled log: letter.txt", "audit", "pull", l.URL, "--out", at("others"))
 	run(2, "", "502", "audit", "pull", l.URL, "--out", at("log"))
 	if _, err := os.Stat(filepath.Join(at("log"), "checkpoint")); err == nil {
 		t.Error("a pull that was cut off left a checkpoint")

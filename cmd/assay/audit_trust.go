@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -117,6 +118,9 @@ type speaker interface {
 
 // openSpeaker returns the server or the mirror of a URL.
 func openSpeaker(from string) (speaker, error) {
+	if !strings.Contains(from, "://") {
+		return nil, fmt.Errorf("%s: want a URL: a file or folder of your own confirms nobody else's word", from)
+	}
 	if isFiles(from) {
 		return client.NewFiles(client.Config{URL: from})
 	}

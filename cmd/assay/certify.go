@@ -42,13 +42,8 @@ sense of ISO/IEC 17065.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	cmd.AddCommand(a.certifyRequestCommand(), a.certifyStatusCommand(), a.certifyEditCommand(), a.certifyRenewCommand(), a.certifyWindowCommand(),
-		a.certifyReviewCommand(), a.certifyAppealCommand(), a.certifyRevokeCommand(), a.certifyEndCommand(), a.certifyPreviewCommand(), a.certifySimulateCommand())
+		a.certifyReviewCommand(), a.certifyAppealCommand(), a.certifyFreezeCommand(), a.certifyRevokeCommand(), a.certifyEndCommand(), a.certifyPreviewCommand(), a.certifySimulateCommand())
 	return cmd
-}
-
-// asFlag is --as of commands that act.
-func asFlag(cmd *cobra.Command, as *string) {
-	cmd.Flags().StringVar(as, "as", "", "`PRINCIPAL` for whom you act, user:NAME (default: your token)")
 }
 
 // assertionsFile is what a provider says of itself, as a person writes it.
@@ -133,7 +128,6 @@ It counts for nothing until an issuer says the same.`,
 	fl.StringVar(&r.Host, "host", "", "`NODE` as `assay nodes list` names it")
 	fl.StringVar(&r.Tier, "tier", "", "`TIER`: "+strings.Join(claim.Tiers, ", "))
 	fl.StringVar(&file, "assertions", "", "`FILE` of what the provider says of itself")
-	asFlag(cmd, &r.As)
 	return cmd
 }
 
@@ -223,7 +217,11 @@ func writeCertificate(out io.Writer, c vetting.Certificate) {
 			place += " / " + part
 		}
 	}
-	line("certificate", "%s of %s", c.ID, place)
+	if c.Stood() && !c.Live() {
+		line("certificate", "~~%s of %s~~", c.ID, place)
+	} else {
+		line("certificate", "%s of %s", c.ID, place)
+	}
 	state := c.Status + " (" + c.Reason + ")"
 	if c.Against != "" && c.Against != c.Reason {
 		state += " for " + c.Against
@@ -271,17 +269,16 @@ func writeCertificate(out io.Writer, c vetting.Certificate) {
 		line("maintenance", "from %s until %s", w.From, w.Until)
 	}
 	for _, k := range c.Clocks {
-		over := ""
-		if k.Over {
-			over = ", which is over"
-		}
-		line("clock", "%s since %s, may last until %s%s", k.Code, k.Since, k.Due, over)
+		line("clock", "%s since %s, %s", k.Code, k.Since, lasting(k, c.Tier))
 	}
 	for _, f := range c.Standing.Findings {
-		line("finding", "%s %s", f.Code, f.About)
+		line("finding", "%s", strings.TrimSpace(f.Code+" "+f.About))
 	}
 	if len(c.Standing.Missing) > 0 {
-		line("next tier", "lacks %s", strings.Join(c.Standing.Missing, ", "))
+		line("next", "%s lacks %s", nextTier(c.Standing.Tier), strings.Join(c.Standing.Missing, ", "))
+	}
+	if c.Proposed.By != "" {
+		line("freeze", "proposed by %s, confirmed by nobody yet, until %s", c.Proposed.By, c.Proposed.Until)
 	}
 	if c.Appeal.Filed != 0 {
 		line("appeal", "filed %s, ruled on by %s", c.Appeal.Filed, cmp.Or(c.Appeal.Reviewer, "nobody yet"))
@@ -323,7 +320,6 @@ func (a *app) certifyEditCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&file, "assertions", "", "`FILE` of what changes")
-	asFlag(cmd, &act.As)
 	return cmd
 }
 
@@ -334,7 +330,6 @@ func (a *app) certifyRenewCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return a.certifyAct(c.Context(), args[0], act) },
 	}
 	cmd.Flags().StringVar(&act.Tier, "tier", "", "`TIER` to ask for (default: as before)")
-	asFlag(cmd, &act.As)
 	return cmd
 }
 
@@ -344,7 +339,6 @@ func (a *app) certifyEndCommand() *cobra.Command {
 		Use: "end CERTIFICATE", Short: "Give a certificate back", Example: "  assay certify end c-0123456789abcdef", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.certifyAct(c.Context(), args[0], act) },
 	}
-	asFlag(cmd, &act.As)
 	return cmd
 }
 
@@ -372,7 +366,6 @@ func (a *app) certifyWindowCommand() *cobra.Command {
 	cmd.Flags().StringVar(&from, "from", "", "first `TIME` of it (RFC 3339, UTC)")
 	cmd.Flags().StringVar(&until, "until", "", "first `TIME` after it")
 	cmd.Flags().StringVar(&act.Reason, "reason", "", "`WORDS`: what is done")
-	asFlag(cmd, &act.As)
 	return cmd
 }
 
@@ -385,11 +378,12 @@ func (a *app) certifyReviewCommand() *cobra.Command {
 		Short: "Name a reviewer, pass or fail a certificate, or rule on an appeal",
 		Long: `Name a reviewer, pass or fail a certificate, or rule on an appeal.
 
-Nobody reviews what they asked for, and nobody rules on an appeal against what they
-decided. Whoever passes looks; what the certificate carries is weighed by the rules.`,
-		Example: `  assay certify review c-0123456789abcdef --assign user:rita
-  assay certify review c-0123456789abcdef --pass --as user:rita
-  assay certify review c-0123456789abcdef --overturn "the new report shows it" --as user:ruth`,
+Nobody reviews what they asked for, nobody rules on an appeal against what they decided,
+and nobody acts for anybody else: whoever is named does it by a token of their own, which
+was not made by the other's. ` + "`assay whoami`" + ` shows as whom you are known. Whoever passes looks; what the certificate carries is weighed by the rules.`,
+		Example: `  assay certify review c-0123456789abcdef --assign user:house/rita@example.com
+  assay certify review c-0123456789abcdef --pass
+  assay certify review c-0123456789abcdef --overturn "the new report shows it"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			asked := 0
@@ -402,7 +396,6 @@ decided. Whoever passes looks; what the certificate carries is weighed by the ru
 				{uphold != "", client.CertificateAct{Act: vetting.ActRule, Upheld: true, Reason: uphold}}, {overturn != "", client.CertificateAct{Act: vetting.ActRule, Reason: overturn}},
 			} {
 				if o.is {
-					o.act.As = act.As
 					act, asked = o.act, asked+1
 				}
 			}
@@ -415,11 +408,10 @@ decided. Whoever passes looks; what the certificate carries is weighed by the ru
 	fl := cmd.Flags()
 	fl.StringVar(&assign, "assign", "", "`PRINCIPAL` who reviews it")
 	fl.BoolVar(&pass, "pass", false, "the reviewer is satisfied")
-	fl.StringVar(&fail, "fail", "", "the reviewer is not, because of a `CODE`")
+	fl.StringVar(&fail, "fail", "", "the reviewer is not, because of a `CODE`: "+strings.Join(vetting.FailedFor, ", "))
 	fl.StringVar(&triage, "triage", "", "`PRINCIPAL` who rules on the appeal")
 	fl.StringVar(&uphold, "uphold", "", "the decision stands, for `WORDS`")
 	fl.StringVar(&overturn, "overturn", "", "the decision is taken back, for `WORDS`")
-	asFlag(cmd, &act.As)
 	return cmd
 }
 
@@ -441,7 +433,6 @@ file; keep the file, for whoever rules asks for it.`,
 	}
 	cmd.Flags().StringVar(&file, "evidence", "", "`FILE` that shows it")
 	cmd.Flags().StringVar(&act.Reason, "reason", "", "`WORDS`")
-	asFlag(cmd, &act.As)
 	return cmd
 }
 
@@ -465,10 +456,32 @@ func (a *app) certifyRevokeCommand() *cobra.Command {
 			return a.certifyAct(c.Context(), args[0], act)
 		},
 	}
-	cmd.Flags().StringVar(&act.Code, "code", "", "`CODE` of why")
+	cmd.Flags().StringVar(&act.Code, "code", "", "`CODE` of why: "+strings.Join(vetting.RevokedFor, ", "))
 	cmd.Flags().StringVar(&file, "evidence", "", "`FILE` that shows it")
 	cmd.Flags().StringVar(&since, "since", "", "first `TIME` that is tainted (default: now)")
-	asFlag(cmd, &act.As)
+	return cmd
+}
+
+func (a *app) certifyFreezeCommand() *cobra.Command {
+	act := client.CertificateAct{Act: vetting.ActFreeze}
+	var file string
+	cmd := &cobra.Command{
+		Use:   "freeze CERTIFICATE",
+		Short: "Stop a certificate in an emergency: one officer proposes it, another one confirms",
+		Long: `Stop a certificate in an emergency: what the first officer says is a proposal, and when a
+second one says the same within 24 hours the certificate is suspended, for as long as a
+review may last. Both log in: two tokens that one admin made are one officer.`,
+		Example: "  assay certify freeze c-0123456789abcdef --evidence report.pdf", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if file != "" {
+				if act.Evidence, err = digestOfFile(file); err != nil {
+					return err
+				}
+			}
+			return a.certifyAct(c.Context(), args[0], act)
+		},
+	}
+	cmd.Flags().StringVar(&file, "evidence", "", "`FILE` that shows why")
 	return cmd
 }
 

@@ -393,8 +393,8 @@ func (a *app) collateralPreflightCommand() *cobra.Command {
 A machine whose firmware has no published certificate, TCB info or reference manifest
 is not refused as tampered with, but nobody can accept it either. --policy also says
 which floors of a policy the new TCB breaks: hosts that run it do not match. Exit
-codes: 0 all is published and no floor breaks, 1 something is not or one does, 3 a
-vendor could not be asked.`,
+codes: 0 all is published and no floor breaks, 1 something is not or one does, 2 usage
+or could not run, 3 a vendor could not be asked.`,
 		Example: `  assay collateral preflight --product Milan --chip 0123... --tcb 'bl=4 tee=0 snp=24 ucode=219'
   assay collateral preflight --product Milan --chip 0123... --tcb 'bl=4 tee=0 snp=24 ucode=219' --policy renter.yaml
   assay collateral preflight --fmspc 00806f050000

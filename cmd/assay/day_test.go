@@ -72,8 +72,8 @@ var (
 	dayGuest = [48]byte(bytes.Repeat([]byte{0xa5}, 48))
 )
 
-// openMarket starts a verifier in a folder, with a policy that asks for a tier.
-func openMarket(env *testscript.Env) error {
+// openMarket starts a verifier in a folder, with a policy that asks for a tier, and for some days a revocation list.
+func openMarket(env *testscript.Env, days int) error {
 	m := &market{now: dayBegin, amd: mint.NewAMD(sevsnp.Milan), hosts: map[string]*marketHost{}}
 	dir := filepath.Join(env.WorkDir, "verifier")
 	references, err := canon.Marshal(attest.References{
@@ -83,7 +83,7 @@ func openMarket(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	all := map[string][]byte{"guests.json": references, "collateral/milan.crl": m.amd.CRL(dayBegin.AddDate(0, 0, -7), dayBegin.AddDate(1, 0, 0))}
+	all := map[string][]byte{"guests.json": references, "collateral/milan.crl": m.amd.CRL(dayBegin.AddDate(0, 0, -7), dayBegin.AddDate(0, 0, days))}
 	for _, f := range m.amd.Roots() {
 		all["roots/"+f.Name] = f.Data
 	}
@@ -218,6 +218,17 @@ var dayCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"capture": func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], strings.Fields(ts.ReadFile("stdout"))[0])
 	},
+	// officer NAME: somebody else of the house has a context NAME, whose principal is $NAME in capitals.
+	"officer": func(ts *testscript.TestScript, _ bool, args []string) {
+		m, name := ts.Value("market").(*market), args[0]
+		admin, err := client.New(client.Config{URL: m.http.URL, Credential: strings.TrimSpace(ts.ReadFile("token"))})
+		ts.Check(err)
+		made, err := admin.CreateToken(context.Background(), client.TokenRequest{Grant: client.Grant{Role: client.RoleAdmin}, Expires: canon.At(m.clock().AddDate(0, 11, 0))})
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(name+".token"), []byte(made.Token), 0o600))
+		ts.Check(ts.Exec("sh", "-c", "assay login $URL --name "+name+" < "+name+".token && assay context use "+strings.TrimPrefix(m.http.URL, "http://")))
+		ts.Setenv(strings.ToUpper(name), made.Record.Principal)
+	},
 	// export: the log goes into log.tar, and who trusts it into trust.yaml.
 	"export": func(ts *testscript.TestScript, _ bool, args []string) {
 		m := ts.Value("market").(*market)
@@ -341,7 +352,7 @@ func TestDays(t *testing.T) {
 		Dir: "testdata/days", Cmds: dayCommands,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
-			return openMarket(env)
+			return openMarket(env, 365)
 		},
 	})
 }

@@ -137,7 +137,7 @@ was decided since the instant of --since is tainted.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "`CODE` of why")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "`CODE` of why: "+strings.Join(vetting.RevokedFor, ", "))
 	cmd.Flags().StringVar(&file, "evidence", "", "`FILE` that shows it")
 	cmd.Flags().StringVar(&since, "since", "", "first `TIME` that is tainted (default: now)")
 	return cmd

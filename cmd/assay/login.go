@@ -122,7 +122,7 @@ func (a *app) tokenOfStdin(_ context.Context, origin string, _ loginArgs) (strin
 	case token == "":
 		return "", errors.Join(errors.New("no token on stdin"), err)
 	case strings.HasPrefix(token, "join_"):
-		return "", withHint(errors.New("this is a join token: it lets a node in, and nobody else"), "on the node, run: assay-agent join %s --token TOKEN", origin)
+		return "", withHint(errors.New("this is a join token: it lets a node in, and nobody else"), "on the node, run: assay-agent join %s --token-file FILE", origin)
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", errors.New("a token has no spaces and no letters beyond ASCII in it: copy it whole")
 	}

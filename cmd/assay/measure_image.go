@@ -62,8 +62,9 @@ its host: -fw_cfg name=opt/assay-network/node,file=node.json, or a raw disk.
 With --ovmf it prints the SEV-SNP launch digest and writes guests.json, a list of
 reference values. What a TDX guest extends into RTMR1 and RTMR2 is printed as an
 expectation: no TDX machine has shown it for this image.`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.measureImage(f) },
+		Example: "  assay measure image --agent assay-agent --kernel vmlinuz --modules /lib/modules/6.12.0 --ovmf OVMF.fd --vcpus 4 --vcpu-type EPYC-Milan --out guest",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.measureImage(f) },
 	}
 	f.machine(cmd)
 	fl := cmd.Flags()

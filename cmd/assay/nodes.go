@@ -48,7 +48,7 @@ or could not run, 3 it is undecided.`,
 	}
 	why.Flags().StringVarP(&whyOutput, "output", "o", "text", "text or json")
 	cmd.AddCommand(list, token, why, &cobra.Command{
-		Use: "revoke NODE", Short: "Revoke a node's credential and free its devices", Example: "  assay nodes revoke node-0123456789abcdef", Args: cobra.ExactArgs(1),
+		Use: "revoke NODE", Short: "Revoke a node's credential, end its certificate and free its devices", Example: "  assay nodes revoke node-0123456789abcdef", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.revokeNode(c.Context(), args[0]) },
 	})
 	return cmd

@@ -135,7 +135,7 @@ else. Whoever uses the signed file names the public key with it: FILE,KEY.pem.`,
 
 func (a *app) policySign(name, keyFile, out string) error {
 	if _, ok := policy.Builtin(name); ok {
-		return withHint(fmt.Errorf("policy %s: it is built in, and this build vouches for it", name), "assay policy show %s > mine.yaml makes a file to change", name)
+		return withHint(fmt.Errorf("policy %s: it is built in, and this build vouches for it", name), "assay policy init writes one of your own")
 	}
 	p, _, err := inputs.Policy(name)
 	if err != nil {

@@ -107,6 +107,22 @@ func (a *app) hostsOfLog(ctx context.Context, src ledger.Source, trustFile strin
 	return hosts, nil
 }
 
+// newestOf returns each host once, by its newest appraisal, in the order in which they are named first.
+func newestOf(all []policy.Candidate) (hosts []policy.Candidate) {
+	place := map[string]int{}
+	for _, h := range all {
+		i, found := place[h.Host]
+		switch {
+		case !found:
+			place[h.Host] = len(hosts)
+			hosts = append(hosts, h)
+		case h.AsOf >= hosts[i].AsOf:
+			hosts[i] = h
+		}
+	}
+	return hosts
+}
+
 // hostsOfFolder reads the .json files of a folder, each one or several appraisals.
 func hostsOfFolder(folder string) (hosts []policy.Candidate, err error) {
 	entries, err := os.ReadDir(folder)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,11 +69,15 @@ func (a *app) policyInit(file string, f initFlags, given func(flag string) bool)
 	if !ok {
 		return fmt.Errorf("%s: want a name that ends in .yaml", file)
 	}
+	name := filepath.Base(base) // before anything is asked
+	if err := policy.CheckName(name); err != nil {
+		return fmt.Errorf("%s: the file names the policy: %w", file, err)
+	}
 	answers, err := a.answers(f, given)
 	if err != nil {
 		return err
 	}
-	answers.Name = filepath.Base(base)
+	answers.Name = name
 	text, err := policy.Draft(answers)
 	if err != nil {
 		return err
@@ -96,6 +101,20 @@ func (a *app) policyInit(file string, f initFlags, given func(flag string) bool)
 	fmt.Fprintf(a.stdout, "%s\n%s\n", file, base+testsSuffix)
 	a.say("now: assay policy lint %s; assay policy test %s; assay policy explain %s", file, file, file)
 	return nil
+}
+
+// membersOf puts a union's members where its name stands. A country may stand in both.
+func membersOf(words []string) (all []string) {
+	for _, w := range words {
+		members := policy.Members(w)
+		if members == nil {
+			members = []string{w}
+		} else {
+			members = slices.DeleteFunc(members, func(c string) bool { return slices.Contains(words, c) })
+		}
+		all = append(all, members...)
+	}
+	return all
 }
 
 // answers takes what the flags say, and asks for the rest.
@@ -140,10 +159,11 @@ func (a *app) answers(f initFlags, given func(flag string) bool) (policy.Answers
 			return ask("data-class", "What is the data? "+join(policy.DataClasses), string(policy.DataPersonal), f.data, func(s string) error { return x.DataClass.UnmarshalText([]byte(s)) })
 		},
 		func() error {
-			return ask("countries", "Under the law of which countries may it run? codes such as DE, FR, or any", "any", strings.Join(f.countries, ","), func(s string) error {
+			return ask("countries", "Under the law of which countries may it run? codes such as DE, FR, all of the EU or EEA, or any", "any", strings.Join(f.countries, ","), func(s string) error {
 				if err := words(&x.Countries)(s); err != nil {
 					return err
 				}
+				x.Countries = membersOf(x.Countries)
 				return policy.CheckCountries(x.Countries)
 			})
 		},
@@ -156,8 +176,8 @@ func (a *app) answers(f initFlags, given func(flag string) bool) (policy.Answers
 		func() error {
 			return ask("gpus", "How many GPUs in confidential mode, at least? 0 for none", "0", strconv.Itoa(f.gpus), func(s string) error {
 				n, err := strconv.Atoi(s)
-				if err != nil || n < 0 || n > policy.MaxCount {
-					return fmt.Errorf("%.20q: want a number from 0 to %d", s, policy.MaxCount)
+				if err != nil || n < 0 || n > policy.MaxGPUs {
+					return fmt.Errorf("%.20q: want a number from 0 to %d", s, policy.MaxGPUs)
 				}
 				x.GPUs = n
 				return nil
@@ -170,7 +190,17 @@ func (a *app) answers(f initFlags, given func(flag string) bool) (policy.Answers
 			if x.DataClass == policy.DataPublic && x.Countries == nil && !given("issuers") {
 				return nil // nothing is asked of the provider that somebody could vouch for
 			}
-			return ask("issuers", "Who must vouch for the provider? ids of issuers, or any", "any", strings.Join(f.issuers, ","), words(&x.Issuers))
+			return ask("issuers", "Who must vouch for the provider? ids of issuers, or any", "any", strings.Join(f.issuers, ","), func(s string) error {
+				if err := words(&x.Issuers)(s); err != nil {
+					return err
+				}
+				for _, id := range x.Issuers {
+					if err := policy.CheckIssuer(id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		},
 	} {
 		if err := q(); err != nil {

@@ -24,6 +24,9 @@ import (
 // testsSuffix ends the name of a policy's tests, in place of .yaml.
 const testsSuffix = ".tests.yaml"
 
+// maxDays is how far back --days may reach: a hundred years.
+const maxDays = 36500
+
 // tryFlags are the flags of assay policy test.
 type tryFlags struct {
 	relax         []string
@@ -72,8 +75,8 @@ func (a *app) policyTest(ctx context.Context, name string, sources []string, f t
 	if f.output != "text" && f.output != "json" {
 		return fmt.Errorf("output %q: want text or json", f.output)
 	}
-	if f.days < 1 {
-		return fmt.Errorf("--days %d: want 1 at least", f.days)
+	if f.days < 1 || f.days > maxDays {
+		return fmt.Errorf("--days %d: want 1 to %d", f.days, maxDays)
 	}
 	p, _, err := inputs.Policy(name)
 	if err != nil {
@@ -103,7 +106,7 @@ func (a *app) policyTest(ctx context.Context, name string, sources []string, f t
 		if err != nil {
 			return a.fault(err)
 		}
-		hosts = append(hosts, found...)
+		hosts = newestOf(append(hosts, found...))
 	}
 	if tests != nil {
 		if f.relax != nil || f.nearest != nil {
@@ -265,7 +268,12 @@ func nearestTo(p *policy.Policy, name string, hosts []policy.Candidate) (nearHos
 	if near := doc.Nearest(name, names); near != "" {
 		return nearHosts{}, withHint(err, "nearest name is %s", near)
 	}
-	return nearHosts{}, err
+	const some = 10
+	more := ""
+	if len(names) > some {
+		more = fmt.Sprintf(", and %d more", len(names)-some)
+	}
+	return nearHosts{}, withHint(err, "the hosts are: %s%s", strings.Join(names[:min(len(names), some)], ", "), more)
 }
 
 // printRefusal writes why a host is refused, one reason a line, and the hosts nearest to it.
@@ -343,7 +351,12 @@ func match(p *policy.Policy, hosts []policy.Candidate) hostsReport {
 		}
 		r.Refused = append(r.Refused, no)
 	}
-	slices.SortStableFunc(r.Costs, func(x, y cost) int { return cmp.Or(y.Hosts-x.Hosts, y.Alone-x.Alone) })
+	// Equals stand as in the policy, so that the order of the hosts changes nothing: a label ends in its number.
+	slices.SortFunc(r.Costs, func(x, y cost) int {
+		a, _, _ := strings.Cut(x.Rule, " ")
+		b, _, _ := strings.Cut(y.Rule, " ")
+		return cmp.Or(y.Hosts-x.Hosts, y.Alone-x.Alone, len(a)-len(b), strings.Compare(x.Rule, y.Rule))
+	})
 	return r
 }
 

@@ -11,8 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/internal/files"
 	"github.com/assay-network/assay/market/vetting"
+	"github.com/assay-network/assay/policy"
 )
 
 func (a *app) providersCommand() *cobra.Command {
@@ -23,11 +27,12 @@ func (a *app) providersCommand() *cobra.Command {
 		Example: `  assay providers list
   assay providers show p1
   assay providers why p1
+  assay providers refused p1 --policy mine.yaml
   assay providers badge p1 > p1.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(a.providersListCommand(), a.providersShowCommand(), a.providersWhyCommand(), a.providersBadgeCommand(), a.providersSetCommand(), a.providersSettleCommand())
+	cmd.AddCommand(a.providersListCommand(), a.providersShowCommand(), a.providersWhyCommand(), a.providersRefusedCommand(), a.providersBadgeCommand(), a.providersSetCommand(), a.providersSettleCommand())
 	return cmd
 }
 
@@ -156,6 +161,23 @@ var lacking = map[string]string{
 	vetting.LacksWitness:  "too few witnesses cosign the log; the operator of the log asks more of them",
 }
 
+// nextTier names the tier above what counts, whatever the certificate carries of it.
+func nextTier(tier string) string {
+	i := slices.Index(claim.Tiers, tier) + 1
+	if i == len(claim.Tiers) {
+		return "it" // by the word of a server, which has reasons to say what does not go together
+	}
+	return "the next tier, " + claim.Tiers[i] + ","
+}
+
+// lasting says how long a fault may last, or what it comes to after that.
+func lasting(k vetting.Clock, tier string) string {
+	if k.Over {
+		return fmt.Sprintf("longer than it may, until %s: the tier is %s until that is mended", k.Due, cmp.Or(tier, "none"))
+	}
+	return "may last until " + k.Due.String()
+}
+
 func (a *app) providersWhyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why PROVIDER", Short: "Say why a provider stands in its tier, and what the next one lacks", Example: "  assay providers why p1", Args: cobra.ExactArgs(1),
@@ -170,7 +192,7 @@ func (a *app) providersWhyCommand() *cobra.Command {
 			for _, one := range p.Certificates {
 				fmt.Fprintf(a.stdout, "%s: %s (%s), tier %s\n", one.ID, one.Status, one.Reason, cmp.Or(one.Tier, "none"))
 				for _, k := range one.Clocks {
-					fmt.Fprintf(a.stdout, "  %s since %s, may last until %s\n", k.Code, k.Since, k.Due)
+					fmt.Fprintf(a.stdout, "  %s since %s, %s\n", k.Code, k.Since, lasting(k, one.Tier))
 				}
 				for _, at := range one.Standing.Attributes {
 					if at.Status != vetting.StatusValid {
@@ -181,13 +203,82 @@ func (a *app) providersWhyCommand() *cobra.Command {
 					fmt.Fprintf(a.stdout, "  what counts carries %s: renew it for that tier\n", one.Standing.Tier)
 				}
 				for _, m := range one.Standing.Missing {
-					fmt.Fprintf(a.stdout, "  the next tier lacks %s: %s\n", m, lacking[m])
+					fmt.Fprintf(a.stdout, "  %s lacks %s: %s\n", nextTier(one.Standing.Tier), m, lacking[m])
 				}
 			}
 			return nil
 		},
 	}
 }
+
+func (a *app) providersRefusedCommand() *cobra.Command {
+	var name, output string
+	cmd := &cobra.Command{
+		Use:   "refused PROVIDER --policy POLICY",
+		Short: "Say why a provider's certificates are not what your policy asks of the party",
+		Long: `Say why a provider's certificates are not what your policy asks of the party: what is
+observed and required, by which line, and who can mend it, how. It looks at what anybody may
+know of the certificates; what the policy asks of a host's evidence is left open.`,
+		Example: "  assay providers refused p1 --policy regulated\n  assay providers refused p1 --policy mine.yaml -o json", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			question := client.PartyQuestion{Policy: name}
+			if _, ok := policy.Builtin(name); !ok {
+				data, err := files.Bounded(name, maxPolicyAsked)
+				if err != nil {
+					return err
+				}
+				question.Policy = string(data)
+			}
+			s, err := a.session()
+			if err != nil {
+				return err
+			}
+			var r struct {
+				Provider     string       `json:"provider"`
+				Policy       policy.Named `json:"policy"`
+				AsOf         canon.Time   `json:"as_of"`
+				Certificates []struct {
+					Certificate string           `json:"certificate"`
+					Status      string           `json:"status"`
+					Tier        string           `json:"tier,omitzero"`
+					Acceptable  bool             `json:"acceptable"`
+					Reasons     []policy.Refusal `json:"reasons"`
+				} `json:"certificates"`
+				Open []string `json:"open"`
+			}
+			if err := s.PartyRefusal(c.Context(), args[0], question, &r); err != nil {
+				return err
+			}
+			switch output {
+			case "json":
+				return a.printJSON(r)
+			case "text":
+			default:
+				return fmt.Errorf("output %q: want text or json", output)
+			}
+			for _, one := range r.Certificates {
+				word := "refused by " + r.Policy.Name
+				if one.Acceptable {
+					word = "nothing that " + r.Policy.Name + " asks of the party speaks against it"
+				}
+				fmt.Fprintf(a.stdout, "%s (%s, tier %s): %s\n", one.Certificate, one.Status, cmp.Or(one.Tier, "none"), word)
+				for _, x := range one.Reasons {
+					fmt.Fprintf(a.stdout, "  %s: %s\n    observed %s; required %s (%s)\n    who can mend it: %s; how: %s\n", x.Code, x.Sentence, cmp.Or(x.Observed, "nothing"), cmp.Or(x.Required, "nothing"), cmp.Or(x.Place, x.Rule), x.Who, x.Fix)
+				}
+			}
+			if len(r.Open) > 0 {
+				a.say("%d rules ask for a host's evidence, and are open until a verdict", len(r.Open))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&name, "policy", "", "`POLICY`, built in or a file")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// maxPolicyAsked bounds a policy that a server is asked about.
+const maxPolicyAsked = 192 << 10
 
 func (a *app) providersBadgeCommand() *cobra.Command {
 	var output string
@@ -271,6 +362,5 @@ func (a *app) providersSettleCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&act.Host, "host", "", "`HOST` whose it is")
 	cmd.Flags().StringVar(&file, "evidence", "", "`FILE` that shows it")
-	asFlag(cmd, &act.As)
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,30 +39,40 @@ func rowsCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"login": func(ts *testscript.TestScript, _ bool, _ []string) {
 			ts.Check(ts.Exec("sh", "-c", "assay login $URL < token"))
 		},
-		// certify NAME CHIP: a host of p1 at fra1 is certified as attested, on ten claims of two issuers. $CERT is the certificate.
+		// certify NAME CHIP: a host of p1 at fra1 is certified as attested, on ten things that p1 says of itself and two issuers say
+		// after it. $NAME is its node, $CERT the certificate.
 		"certify": func(ts *testscript.TestScript, _ bool, args []string) {
 			m := ts.Value("market").(*market)
 			run := func(line string) { ts.Check(ts.Exec("assay", strings.Fields(line)...)) }
 			_, err := m.prove(args[0], args[1], 24)
 			ts.Check(err)
 			host := m.hosts[args[0]].node
+			ts.Setenv(strings.ToUpper(args[0]), host)
 			run("issuers register lei.example --key lei.example.pub --attributes party.domain,party.identity,party.jurisdiction,party.legal-entity --until 2028-01-01T00:00:00Z")
 			run("issuers register tuv.example --key tuv.example.pub --attributes party.facility,party.facility-audit,party.jurisdiction --until 2028-01-01T00:00:00Z")
-			audit := strings.Repeat("3a7b", 16)
+			audit, assertions := strings.Repeat("3a7b", 16), "assertions:\n"
 			for _, said := range []string{
 				"lei.example provider p1 party.identity legal-entity", "lei.example provider p1 party.legal-entity LEI:529900T8BM49AURSDO55", "lei.example provider p1 party.domain p1.example",
 				"lei.example provider p1 party.jurisdiction DE", "tuv.example site fra1 party.facility audited", "tuv.example site fra1 party.jurisdiction DE",
 				"tuv.example site fra1 party.facility-audit " + audit, "tuv.example host " + host + " party.facility bound", "tuv.example host " + host + " party.jurisdiction DE",
 				"tuv.example host " + host + " party.facility-audit " + audit,
 			} {
-				ts.Check(m.say(ts.ReadFile("token"), strings.Fields(said)))
+				words := strings.Fields(said)
+				ts.Check(m.say(ts.ReadFile("token"), words))
+				assertions += fmt.Sprintf("- {subject: {kind: %s, id: %s}, attribute: %s, value: %q}\n", words[1], words[2], words[3], words[4])
 			}
+			ts.Check(os.WriteFile(ts.MkAbs("assertions.yaml"), []byte(assertions), 0o644))
 			dayCommands["days"](ts, false, []string{"31", args[0], args[1]})
+			for _, name := range []string{"olga", "rita"} {
+				if ts.Getenv(strings.ToUpper(name)) == "" {
+					dayCommands["officer"](ts, false, []string{name})
+				}
+			}
 			run("providers set p1 --stake --contact-hours 4")
-			run("certify request --provider p1 --site fra1 --host " + host + " --tier attested --as user:olga")
+			run("certify request --provider p1 --site fra1 --host " + host + " --tier attested --assertions assertions.yaml --context olga")
 			dayCommands["capture"](ts, false, []string{"CERT"})
-			run("certify review " + ts.Getenv("CERT") + " --assign user:rita")
-			run("certify review " + ts.Getenv("CERT") + " --pass --as user:rita")
+			run("certify review " + ts.Getenv("CERT") + " --assign " + ts.Getenv("RITA"))
+			run("certify review " + ts.Getenv("CERT") + " --pass --context rita")
 		},
 	}
 	for name, f := range dayCommands {
@@ -117,7 +128,7 @@ func TestRows(t *testing.T) {
 					return err
 				}
 			}
-			return errors.Join(writeMinted(env.WorkDir), writeTwins(env.WorkDir), writeFleet(filepath.Join(env.WorkDir, "fleet.csv")), openMarket(env))
+			return errors.Join(writeMinted(env.WorkDir), writeTwins(env.WorkDir), writeFleet(filepath.Join(env.WorkDir, "fleet.csv")), openMarket(env, 40))
 		},
 	})
 }

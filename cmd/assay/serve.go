@@ -94,7 +94,7 @@ func (a *app) serve(ctx context.Context, settings server.Settings) (err error) {
 	if token := s.NewAdminToken(); token != "" {
 		fmt.Fprintf(a.stdout, "admin token  %s\n", token)
 		a.say("the admin token is shown this once and kept nowhere; give it to: assay login %s", s.Origin())
-		a.say("then `assay nodes token` makes a token that a node joins with: assay-agent join %s --token TOKEN", s.Origin())
+		a.say("then `assay nodes token` makes a token that a node joins with: assay-agent join %s --token-file FILE", s.Origin())
 	}
 	return s.Run(ctx)
 }

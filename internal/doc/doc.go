@@ -24,6 +24,7 @@ package doc
 
 import (
 	"bytes"
+	"path"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,12 +39,36 @@ func Decode(name string, data []byte, v any) (*Positions, error) {
 		return nil, Errors{err}
 	}
 	p.root = root
+	if t, ok := v.(Typed); ok {
+		if err := otherKind(name, root, t.DocumentType()); err != nil {
+			return nil, Errors{err}
+		}
+	}
 	d := decoder{name: name}
 	d.decodeRoot(root, v)
 	if err := Join(d.errs...); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// Typed is a document that says of which type it is. One of another kind is refused as that, and not key by key; of another
+// version of its kind it is the caller's to refuse.
+type Typed interface{ DocumentType() string }
+
+func otherKind(name string, root *node, want string) *Error {
+	if root.kind != object {
+		return nil
+	}
+	for _, m := range root.members {
+		if m.key != "type" || m.value.kind != text {
+			continue
+		}
+		if is := m.value.value; strings.HasPrefix(is, "assay/") && path.Dir(is) != path.Dir(want) {
+			return fault(name, m.value.at, "it is of type %.80q, and wanted is %q", is, want)
+		}
+	}
+	return nil
 }
 
 func parse(name string, data []byte) (*node, *Error) {

@@ -52,7 +52,8 @@ var ErrUnavailable = errors.New("the database is not available")
 var ErrCommit = errors.New("commit")
 
 const (
-	maxConnections = 16              // to PostgreSQL
+	maxConnections = 16              // to PostgreSQL that write
+	maxReading     = 16              // to PostgreSQL that read
 	cacheKiB       = 64 << 10        // of the writing connection to a SQLite file
 	walPages       = 8192            // 32 MiB of WAL before SQLite copies it into the file
 	maxReaders     = 4               // of a SQLite file
@@ -78,7 +79,7 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 		return nil, err
 	}
 	err = db.write.PingContext(ctx)
-	if err == nil && db.read != db.write {
+	if err == nil {
 		err = db.read.PingContext(ctx)
 	}
 	if err != nil {
@@ -127,10 +128,15 @@ func open(databaseURL string) (*DB, error) {
 		if name := "idle_in_transaction_session_timeout"; config.RuntimeParams[name] == "" {
 			config.RuntimeParams[name] = maxIdle
 		}
-		both := sql.OpenDB(connector{stdlib.GetConnector(*config)})
-		both.SetMaxOpenConns(maxConnections)
-		both.SetMaxIdleConns(maxConnections)
-		return &DB{write: both, read: both, postgres: true}, nil
+		// A transaction may read outside itself what is stored for good. If it took that connection from where it has its
+		// own, as many transactions as there are connections would wait for each other.
+		pool := func(n int) *sql.DB {
+			p := sql.OpenDB(connector{stdlib.GetConnector(*config)})
+			p.SetMaxOpenConns(n)
+			p.SetMaxIdleConns(n)
+			return p
+		}
+		return &DB{write: pool(maxConnections), read: pool(maxReading), postgres: true}, nil
 	}
 	// The URL may hold a password: only its scheme is shown.
 	scheme, _, _ := strings.Cut(databaseURL, ":")
@@ -158,13 +164,11 @@ func (db *DB) Dir() string { return db.dir }
 
 // Close closes all connections.
 func (db *DB) Close() error {
-	if db.postgres {
-		return db.write.Close()
-	}
 	return errors.Join(db.read.Close(), db.write.Close())
 }
 
-// Reader returns the pool for queries outside a transaction. They see what is committed, and never wait for a writer.
+// Reader returns the pool for queries outside a transaction. They see what is committed, and never wait for a writer. Who
+// reads rows makes no other query before they are closed: as many as there are connections would wait for each other.
 func (db *DB) Reader() *sql.DB { return db.read }
 
 // ForUpdate returns the clause that locks the selected rows until the transaction ends. SQLite needs none: there a

@@ -186,6 +186,29 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// TestReadWithinTransactions: as many transactions as can be open at one time each read what is stored outside them.
+func TestReadWithinTransactions(t *testing.T) {
+	db := open(t, pgtest.URL(t), fstest.MapFS{"0002_note.sql": second})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // of a deadlock
+	defer cancel()
+	const n = 16
+	var open, ended sync.WaitGroup
+	open.Add(n)
+	for range n {
+		ended.Go(func() {
+			if err := db.Tx(ctx, func(*sql.Tx) error {
+				open.Done()
+				open.Wait()
+				var notes int
+				return db.Reader().QueryRowContext(ctx, `SELECT count(*) FROM note`).Scan(&notes)
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ended.Wait()
+}
+
 func TestOpenRefuses(t *testing.T) {
 	for _, url := range []string{"", "sqlite:", "mysql://u:secret@h/d", "/a/path", "sqlite:/no/such/folder/x.db"} {
 		db, err := sqldb.Open(t.Context(), url)

@@ -182,7 +182,7 @@ func (t *Reader) end() error {
 // read fills b from the file. What the file's size says is missing is the file's fault, all else is the reader's.
 func (t *Reader) read(what string, b []byte, at int64) error {
 	if at+int64(len(b)) > t.size {
-		return &Fault{what, fmt.Sprintf("the file ends at byte %d, inside it", t.size)}
+		return &Fault{what, fmt.Sprintf("cut short: the file ends at byte %d, inside this", t.size)}
 	}
 	if n, err := t.r.ReadAt(b, at); n < len(b) {
 		return fmt.Errorf("read %s: %w", what, err)

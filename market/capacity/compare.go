@@ -148,7 +148,8 @@ func slow(shares []Share) (nodes []string) {
 //
 // Where the newest round of several nodes in that time did not measure the node, nothing counts: a machine whose memory is
 // promised twice cannot answer twice at once, and is not credited with either. A chain that was over too soon to be timed is
-// left out: it was computed and opened, and asked for too little.
+// left out: it was computed and opened, and asked for too little. The order of all does not matter: of two that are as low it is
+// the newer one.
 func Credit(all []Measure, node string, at canon.Time) (m Measure, ok bool) {
 	var beside, alone []Measure
 	for _, x := range all {
@@ -166,12 +167,18 @@ func Credit(all []Measure, node string, at canon.Time) (m Measure, ok bool) {
 	if len(beside) == 0 {
 		counted = alone
 	}
-	if len(counted) == 0 || slices.MaxFunc(counted, func(a, b Measure) int { return cmp.Compare(a.Starts, b.Starts) }).Result.Outcome != Measured {
-		return Measure{}, false
+	newest := int64(0)
+	for _, x := range counted {
+		newest = max(newest, x.Starts)
 	}
 	for _, x := range counted {
-		if x.Result.Outcome == Measured && (!ok || x.Result.Score < m.Result.Score) {
-			m, ok = x, true
+		switch {
+		case x.Result.Outcome == Measured:
+			if !ok || cmp.Or(cmp.Compare(x.Result.Score, m.Result.Score), cmp.Compare(m.Starts, x.Starts)) < 0 {
+				m, ok = x, true
+			}
+		case x.Starts == newest:
+			return Measure{}, false
 		}
 	}
 	return m, ok

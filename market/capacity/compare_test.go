@@ -368,3 +368,30 @@ func TestCreditLapsesBySeconds(t *testing.T) {
 		t.Errorf("a second later: %+v", m)
 	}
 }
+
+// TestCreditInAnyOrder: a server has the newest measure first, an auditor the oldest, and one who begins with what was carried
+// over has them by their start: all credit the same.
+func TestCreditInAnyOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		second string // outcome of the second of the two that began last
+		want   byte   // round that is credited; 0: none
+	}{
+		{"two are as low as each other: the newer one", capacity.Measured, 2},
+		{"one of the newest measured nothing", capacity.Inconclusive, 0},
+	} {
+		var all []capacity.Measure
+		add := measured(&all)
+		add(1, 1, "a", 700, 1)
+		add(2, 1, "a", 700, 1)
+		add(3, 1, "a", 900, 1)
+		add(3, 1, "a", 800, 1)
+		all[3].Result.Outcome = tc.second
+		for range 2 {
+			if m, ok := capacity.Credit(all, "a", begin/1000+200); ok != (tc.want != 0) || ok && m.Round != digest(tc.want) {
+				t.Errorf("%s: credited %v, %+v", tc.name, ok, m)
+			}
+			slices.Reverse(all)
+		}
+	}
+}

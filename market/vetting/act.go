@@ -1,7 +1,6 @@
 package vetting
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ const (
 	ActEdit   = "edit"   // the provider says something else of one attribute
 	ActRenew  = "renew"  // the provider asks for another term
 	ActWindow = "window" // maintenance is announced
-	ActFreeze = "freeze" // two officers stop it
+	ActFreeze = "freeze" // an officer proposes to stop it, and a second one does
 	ActRevoke = "revoke" // the operator revokes it
 	ActAppeal = "appeal" // the provider disagrees, with new evidence
 	ActTriage = "triage" // somebody is named who rules
@@ -43,9 +42,8 @@ type Act struct {
 	Tier        string       `json:"tier,omitzero"`       // draft, renew: that is asked for
 	Assertions  []Assertion  `json:"assertions,omitzero"` // draft: all; edit: those that change. Ordered
 	Reviewer    string       `json:"reviewer,omitzero"`   // assign, triage: who is named
-	Officers    []string     `json:"officers,omitzero"`   // freeze: two, ordered
 	Code        string       `json:"code,omitzero"`       // fail, revoke: why
-	Evidence    canon.Digest `json:"evidence,omitzero"`   // revoke, appeal: of what shows it
+	Evidence    canon.Digest `json:"evidence,omitzero"`   // revoke, freeze, appeal: of what shows it
 	Since       canon.Time   `json:"since,omitzero"`      // revoke: first instant that is tainted
 	Upheld      bool         `json:"upheld,omitzero"`     // rule: the decision stands
 	Reason      string       `json:"reason,omitzero"`     // rule, window: in a sentence
@@ -79,7 +77,6 @@ const (
 	hasTier
 	hasAssertions
 	hasReviewer
-	hasOfficers
 	hasCode
 	hasEvidence
 	hasSince
@@ -95,7 +92,8 @@ const (
 	FailedUnreadable = "register-unreadable" // what was handed in cannot be read
 )
 
-var failedFor = []string{FailedRegister, FailedUnreadable, FindingLocation, FindingMismatch, RevokedFinding, RevokedForged}
+// FailedFor lists why a reviewer may fail a certificate.
+var FailedFor = []string{FailedRegister, FailedUnreadable, FindingLocation, FindingMismatch, RevokedFinding, RevokedForged}
 
 var wants = map[string]struct{ must, may int }{
 	ActDraft:  {hasBy | hasPlace | hasTier, hasAssertions},
@@ -107,7 +105,7 @@ var wants = map[string]struct{ must, may int }{
 	ActEdit:   {hasBy | hasAssertions, hasStanding},
 	ActRenew:  {hasBy, hasTier},
 	ActWindow: {hasBy | hasWindow | hasReason, 0},
-	ActFreeze: {hasBy | hasOfficers, hasEvidence},
+	ActFreeze: {hasBy, hasEvidence},
 	ActRevoke: {hasBy | hasCode | hasEvidence | hasSince, 0},
 	ActAppeal: {hasBy | hasEvidence, hasReason},
 	ActTriage: {hasBy | hasReviewer, 0},
@@ -131,7 +129,7 @@ func (a Act) Validate() error {
 		bit   int
 	}{
 		{a.Place.Provider != "" || a.Place.Site != "" || a.Place.Host != "" || a.Place.Devices != nil, hasPlace}, {a.Tier != "", hasTier},
-		{a.Assertions != nil, hasAssertions}, {a.Reviewer != "", hasReviewer}, {a.Officers != nil, hasOfficers}, {a.Code != "", hasCode},
+		{a.Assertions != nil, hasAssertions}, {a.Reviewer != "", hasReviewer}, {a.Code != "", hasCode},
 		{!a.Evidence.IsZero(), hasEvidence}, {a.Since != 0, hasSince}, {a.Reason != "", hasReason}, {a.Window != Window{}, hasWindow},
 		{a.Standing.At != 0, hasStanding}, {a.By != "", hasBy},
 	} {
@@ -142,8 +140,8 @@ func (a Act) Validate() error {
 	if has&want.must != want.must || has&^(want.must|want.may) != 0 || a.Upheld && a.Act != ActRule {
 		return fmt.Errorf("certificate: act %s: it lacks members, or has some that it cannot have", a.Act)
 	}
-	if len(a.By) > MaxID || len(a.Reviewer) > MaxID || len(a.Code) > MaxID || len(a.Reason) > MaxValue {
-		return fmt.Errorf("certificate: act %s: a name of more than %d bytes, or a reason of more than %d", a.Act, MaxID, MaxValue)
+	if len(a.By) > MaxPrincipal || len(a.Reviewer) > MaxPrincipal || len(a.Code) > MaxID || len(a.Reason) > MaxValue {
+		return fmt.Errorf("certificate: act %s: a principal of more than %d bytes, a code of more than %d, or a reason of more than %d", a.Act, MaxPrincipal, MaxID, MaxValue)
 	}
 	if has&hasPlace != 0 {
 		if err := a.Place.Validate(); err != nil {
@@ -162,17 +160,13 @@ func (a Act) Validate() error {
 		}
 	}
 	switch a.Act {
-	case ActFreeze:
-		if len(a.Officers) != 2 || a.Officers[0] >= a.Officers[1] || len(a.Officers[0]) == 0 || len(a.Officers[1]) > MaxID || len(a.Officers[0]) > MaxID {
-			return errors.New("certificate: a freeze needs two officers, ordered")
-		}
 	case ActFail:
-		if !slices.Contains(failedFor, a.Code) {
-			return fmt.Errorf("certificate: code %.80q: want one of %s", a.Code, strings.Join(failedFor, ", "))
+		if !slices.Contains(FailedFor, a.Code) {
+			return fmt.Errorf("certificate: code %.80q: want one of %s", a.Code, strings.Join(FailedFor, ", "))
 		}
 	case ActRevoke:
-		if !slices.Contains(revokedFor, a.Code) {
-			return fmt.Errorf("certificate: reason %.80q: want one of %s", a.Code, strings.Join(revokedFor, ", "))
+		if !slices.Contains(RevokedFor, a.Code) {
+			return fmt.Errorf("certificate: reason %.80q: want one of %s", a.Code, strings.Join(RevokedFor, ", "))
 		}
 	case ActWindow:
 		if a.Window.From <= 0 || a.Window.Until <= a.Window.From || int64(a.Window.Until-a.Window.From) > MaxWindow {

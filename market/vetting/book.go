@@ -38,6 +38,10 @@ type Known struct {
 	Appraised func(h Hardware, host string, q Parameters) error
 	// Measured says what is wrong with what benchmarks are said to credit a host with at a time.
 	Measured func(o Observed, host string, at canon.Time) error
+	// Heard says what is wrong with when a host is said to have sent its last evidence, and what it is said to have shown.
+	Heard func(o Observed, p Place) error
+	// Seen says what is wrong with the evidence by which a device is said to be seen.
+	Seen func(s Sighting) error
 }
 
 // folded is a certificate, and what is known of its place.
@@ -47,6 +51,7 @@ type folded struct {
 	digest   canon.Digest // body of the observation
 	said     []Said
 	last     canon.Digest // commitment of the entry of its last event
+	drafted  bool         // in this log
 }
 
 // Said is what a certificate says of the party from an entry on.
@@ -157,7 +162,7 @@ func (b *Book) act(index int64, commitment canon.Digest, a Act, e ledger.Event) 
 	} else if len(e.Entry.Refs) != 0 {
 		return nil, fmt.Errorf("certificate %s: %s: rests on something, and has no standing", a.Certificate, a.Act)
 	}
-	f.Certificate, f.last = step.State, commitment
+	f.Certificate, f.last, f.drafted = step.State, commitment, f.drafted || a.Act == ActDraft
 	b.certificates[a.Certificate] = f
 	if a.Act == ActDraft && a.Place.Host != "" {
 		b.hosts[a.Place.Host] = append(b.hosts[a.Place.Host], a.Certificate)
@@ -204,6 +209,9 @@ func (b *Book) see(commitment canon.Digest, s Sighting, e ledger.Event) ([]ledge
 		state = DeviceState{}
 	}
 	step, err := ledger.Machine[DeviceState](b.Hold).Apply(state, e)
+	if err == nil && s.Event == DeviceSeen && b.known.Seen != nil {
+		err = b.known.Seen(s)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +224,8 @@ func (b *Book) see(commitment canon.Digest, s Sighting, e ledger.Event) ([]ledge
 }
 
 // observe takes what was observed of a place, and holds what the log itself says against it: what the operator found out
-// about the provider, which devices others hold, the last appraisal of the host and its benchmarks. Counts, witnesses and what comes from
-// elsewhere are the operator's word.
+// about the provider, which devices others hold, the last appraisal of the host, its benchmarks, its last evidence and the
+// devices in it. Counts and witnesses are the operator's word.
 func (b *Book) observe(o Observation, e ledger.Event) error {
 	f := b.certificates[o.Certificate]
 	if f == nil {
@@ -239,6 +247,9 @@ func (b *Book) observe(o Observation, e ledger.Event) error {
 	}
 	if err == nil && b.known.Measured != nil {
 		err = b.known.Measured(o.Observed, f.Place.Host, o.At)
+	}
+	if err == nil && b.known.Heard != nil {
+		err = b.known.Heard(o.Observed, f.Place)
 	}
 	if err != nil {
 		return fmt.Errorf("certificate %s: %w", o.Certificate, err)
@@ -273,6 +284,17 @@ func (b *Book) Certificate(id string) (Certificate, bool) {
 func (b *Book) Certificates() (ids []string) {
 	for id := range b.certificates {
 		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Drafted returns the ids of the certificates that were drafted in this log, and not in one before it, ordered.
+func (b *Book) Drafted() (ids []string) {
+	for id, f := range b.certificates {
+		if f.drafted {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	return ids

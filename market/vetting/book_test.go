@@ -212,6 +212,9 @@ func TestRandomDevices(t *testing.T) {
 			before := step.State
 			step, events = next, append(events, e)
 			d := step.State
+			if err := (vetting.CarriedItem{Device: &vetting.CarriedDevice{Last: canon.Digest{1}, State: d}}).Validate(); (err == nil) != (d.Status != vetting.Released) {
+				t.Fatalf("seed %d: a log that goes on could not begin with this state, or with a released one: %v", seed, err)
+			}
 			switch {
 			case d.Holder.Host == "" || d.ContestedBy(d.Holder.Host):
 				t.Fatalf("seed %d: %+v", seed, d)
@@ -275,6 +278,10 @@ func TestGolden(t *testing.T) {
 	note("standing-measured", l.stand(now, func(o *vetting.Observed) {
 		o.Hardware, o.Measured, o.MeasuredAt = vetting.Hardware{}, 812, now-day
 	}))
+	note("standing-silent", l.stand(now, answered(now-2*day)))
+	note("standing-replaced", l.stand(now, func(o *vetting.Observed) { o.Shown = []string{cpu.ID, "nvidia-gh100:00bb"} }))
+	l.say(vetting.Claim{Issuer: "lei.example", Subject: host, Attribute: "party.jurisdiction", Value: "FR"})
+	note("standing-elsewhere", l.stand(now))
 	note("parameters", vetting.Defaults())
 	for _, code := range []string{vetting.FindingTCB, vetting.FindingHeartbeat, vetting.FindingMismatch, vetting.FindingDebug, vetting.FindingCollateral} {
 		f := certified(t, claim.TierAttestedFacility)

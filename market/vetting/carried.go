@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -123,6 +124,15 @@ func (i CarriedItem) Name() string {
 	return "benchmark " + i.Benchmark.Result.Short() + " of node " + i.Benchmark.Node
 }
 
+// Kind says what kind of thing an item is: the kind of a word's entry, else what it is.
+func (i CarriedItem) Kind() string {
+	rank, _ := i.rank()
+	if i.Word != nil {
+		return i.Word.Kind
+	}
+	return [...]string{1: "facts", "device", "certificate", "appraisal", "benchmark"}[rank]
+}
+
 // Validate checks an item alone, so that a life cycle can go on from it.
 func (i CarriedItem) Validate() error {
 	members := 0
@@ -188,23 +198,55 @@ func (c Certificate) validate() error {
 	switch {
 	case !slices.Contains(states, c.Status) || c.Reason == "" || len(c.ID) > MaxID || !hostForm.MatchString(c.ID):
 		return fmt.Errorf("certificate %.80q in the state %.80q", c.ID, c.Status)
-	case c.Since <= 0 || c.Updated < c.Since || c.Expires < 0 || c.Deadline < 0 || c.Live() != (c.Expires != 0) || pending && c.Deadline == 0:
+	case c.Since <= 0 || c.Updated < c.Since || c.Expires < 0 || c.Deadline < 0 || c.Watched < 0 || c.Watched > c.Updated || c.Live() != (c.Expires != 0) || pending && c.Deadline == 0:
 		return fmt.Errorf("certificate %s: since %s, updated %s, expires %s, due %s", c.ID, c.Since, c.Updated, c.Expires, c.Deadline)
 	case !tier(c.Asked) || c.Granted != "" && !tier(c.Granted) || c.Tier != "" && !tier(c.Tier) || granted && c.Granted == "":
 		return fmt.Errorf("certificate %s: tiers %.80q, %.80q, %.80q", c.ID, c.Asked, c.Granted, c.Tier)
 	case c.Status == Suspended && c.Was != Certified && c.Was != Renewing:
 		return fmt.Errorf("certificate %s: suspended, and was %.80q", c.ID, c.Was)
+	case c.Proposed != (Proposal{}) && (!c.Live() || c.Proposed.By == "" || c.Proposed.Until <= c.Proposed.At):
+		return fmt.Errorf("certificate %s: a freeze proposed by %.80q at %s, until %s", c.ID, c.Proposed.By, c.Proposed.At, c.Proposed.Until)
 	case len(c.Assertions) > MaxAssertions || len(c.Windows) > MaxWindows || len(c.Standing.Findings) > MaxFindings:
 		return fmt.Errorf("certificate %s: more of something than fits", c.ID)
+	case c.Tier != "" && (!c.Live() || lower(c.Tier, lower(c.Standing.Tier, c.Granted)) != c.Tier):
+		return fmt.Errorf("certificate %s: %s in tier %s, of %.80q that counts and %.80q that was granted", c.ID, c.Status, c.Tier, c.Standing.Tier, c.Granted)
+	case c.Appeal != (Appeal{}) && (c.Appeal.Filed <= 0 || c.Appeal.By == "" || c.Appeal.Evidence.IsZero() || c.Status != Revoked && c.Status != Rejected):
+		return fmt.Errorf("certificate %s: %s, with an appeal of %.80q at %s", c.ID, c.Status, c.Appeal.By, c.Appeal.Filed)
 	}
-	for _, k := range c.Clocks {
-		if effects[k.Code].grace == nil || k.Since <= 0 || k.Due < k.Since {
+	// What it says of the party comes from the standing, and nobody weighs that again before the next event.
+	if s := c.Standing; s.At != 0 {
+		if err := s.Validate(); err != nil {
+			return fmt.Errorf("certificate %s: %w", c.ID, err)
+		}
+	} else if granted || !reflect.ValueOf(s).IsZero() {
+		return fmt.Errorf("certificate %s: %s, and never weighed", c.ID, c.Status)
+	}
+	for i, x := range c.Assertions {
+		if err := x.Validate(); err != nil {
+			return fmt.Errorf("certificate %s: assertion %d: %w", c.ID, i, err)
+		}
+		if i > 0 && c.Assertions[i-1].compare(x) >= 0 {
+			return fmt.Errorf("certificate %s: assertion %d is not in order, each once", c.ID, i)
+		}
+	}
+	for i, k := range c.Clocks {
+		if effects[k.Code].grace == nil || k.Since <= 0 || k.Due < k.Since || !c.Live() || i > 0 && c.Clocks[i-1].Code >= k.Code {
 			return fmt.Errorf("certificate %s: clock %.80q from %s to %s", c.ID, k.Code, k.Since, k.Due)
 		}
 	}
-	for _, s := range c.Spent {
-		if !effects[s.Code].mends() || s.Left < 0 || s.Until <= 0 {
+	for i, s := range c.Spent {
+		if !effects[s.Code].mends() || s.Left < 0 || s.Until <= 0 || i > 0 && c.Spent[i-1].Code >= s.Code {
 			return fmt.Errorf("certificate %s: %d s left of the grace %.80q, until %s", c.ID, s.Left, s.Code, s.Until)
+		}
+	}
+	for i, w := range c.Windows {
+		if w.From <= 0 || w.Until <= w.From || int64(w.Until-w.From) > MaxWindow || i > 0 && c.Windows[i-1].From > w.From {
+			return fmt.Errorf("certificate %s: window from %s to %s", c.ID, w.From, w.Until)
+		}
+	}
+	for _, f := range c.Overruled {
+		if !effects[f.Code].automatic {
+			return fmt.Errorf("certificate %s: overruled %.80q", c.ID, f.Code)
 		}
 	}
 	return c.Place.Validate()
@@ -248,6 +290,9 @@ func Parts(log string, items []CarriedItem) (bodies [][]byte, err error) {
 		body, err := canon.Marshal(Carried{Type: CarriedType, Log: log, Part: int64(len(bodies)), Last: to == len(items), Items: items[from:to]})
 		if err != nil {
 			return nil, err
+		}
+		if len(body) > MaxCarried {
+			return nil, fmt.Errorf("carried: %s: a part of %d bytes, at most %d", items[from].Name(), len(body), MaxCarried)
 		}
 		bodies, from = append(bodies, body), to
 	}

@@ -52,6 +52,8 @@ const (
 	ReasonOverturned  = "appeal-overturned"
 	ReasonUnruled     = "appeal-unruled" // nobody ruled: the decision stands, since nobody was shown that it is wrong
 	ReasonFinal       = "appeal-window-over"
+	ReasonProposed    = "freeze-proposed"    // by one officer
+	ReasonUnconfirmed = "freeze-unconfirmed" // no second one said so in time
 )
 
 // Clock is a fault that is known, and how long it may last.
@@ -67,6 +69,14 @@ type Spent struct {
 	Code  string     `json:"code"`
 	Left  int64      `json:"left"`  // seconds that the fault may still last
 	Until canon.Time `json:"until"` // first instant at which it is forgotten: it was gone for as long as the grace is
+}
+
+// Proposal is a freeze that one officer wants: a second one makes it so.
+type Proposal struct {
+	By       string       `json:"by"`
+	Evidence canon.Digest `json:"evidence,omitzero"`
+	At       canon.Time   `json:"at"`
+	Until    canon.Time   `json:"until"` // first instant at which nobody can confirm it any more
 }
 
 // Appeal is a provider's against a decision.
@@ -105,25 +115,61 @@ type Certificate struct {
 	Tainted    canon.Time  `json:"tainted,omitzero"` // of a revocation: first instant that is tainted
 	Appeal     Appeal      `json:"appeal,omitzero"`
 	Overruled  []Finding   `json:"overruled,omitzero"` // that an appeal has overruled, until they are gone
+	Watched    canon.Time  `json:"watched,omitzero"`   // since when it is weighed without a break; zero: since it was given
+	Proposed   Proposal    `json:"proposed,omitzero"`  // a freeze that waits for a second officer
 }
 
-// Public returns what a renter is told of the certificate: how it stands, by whose word, and since when. Whose chips and hosts
-// these are and who asked, reviewed and appealed is left out.
-func (c Certificate) Public() Certificate {
+// Apart returns who decides by an act on the certificate at a time, and of whom that must be somebody else: who asked for what is
+// reviewed, proposed what is confirmed, or decided what is appealed against. The life cycle compares names; that two names are
+// two people is for whoever gives them out to know.
+func (c Certificate) Apart(a Act, at canon.Time) (who string, others []string) {
+	switch a.Act {
+	case ActAssign:
+		return a.Reviewer, []string{c.Submitter}
+	case ActPass, ActFail:
+		return a.By, []string{c.Submitter}
+	case ActFreeze:
+		if c.Proposed.By != "" && at < c.Proposed.Until {
+			return a.By, []string{c.Proposed.By}
+		}
+	case ActTriage:
+		return a.Reviewer, []string{c.Decided, c.Reviewer, c.Submitter, c.Appeal.By}
+	case ActRule:
+		return a.By, []string{c.Decided, c.Reviewer, c.Submitter, c.Appeal.By}
+	}
+	return "", nil
+}
+
+// Stood reports whether the certificate was given once, whatever became of it.
+func (c Certificate) Stood() bool { return c.Granted != "" }
+
+// Public returns what a renter is told of the certificate at a time: how it stands or stood, by whose word, and since when. Words
+// that have lapsed since it was weighed are said to have. Whose chips and hosts these are and who asked, reviewed and appealed is
+// left out.
+func (c Certificate) Public(at canon.Time) Certificate {
 	public := Certificate{
 		ID: c.ID, Place: Place{Provider: c.Place.Provider, Site: c.Place.Site}, Asked: c.Asked, Granted: c.Granted, Status: c.Status, Reason: c.Reason, Tier: c.Tier,
-		Standing: c.Standing, Clocks: c.Clocks, Windows: c.Windows, Since: c.Since, Updated: c.Updated, Expires: c.Expires, Deadline: c.Deadline, Tainted: c.Tainted,
+		Standing: c.Standing, Clocks: c.Clocks, Windows: c.Windows, Since: c.Since, Updated: c.Updated, Expires: c.Expires, Deadline: c.Deadline, Against: c.Against, Tainted: c.Tainted,
 	}
 	public.Standing.Attributes = nil
 	for _, a := range c.Standing.Attributes {
 		if a.Subject.Kind == UnitHost || a.Subject.Kind == UnitDevice {
 			a.Subject.ID = ""
 		}
+		a.Words = slices.Clone(a.Words)
+		for i := range a.Words {
+			if w := &a.Words[i]; w.Code == "" && w.Until <= at {
+				w.Code = codeLapsed
+			}
+		}
+		if len(a.Words) > 0 {
+			a.conclude()
+		}
 		public.Standing.Attributes = append(public.Standing.Attributes, a)
 	}
 	public.Standing.Findings = nil
 	for _, f := range c.Standing.Findings {
-		if f.Code == FindingContested || f.Code == FindingUnitRevoked {
+		if f.Code == FindingContested || f.Code == FindingUnitRevoked || f.Code == FindingRMA {
 			f.About = ""
 		}
 		public.Standing.Findings = append(public.Standing.Findings, f)

@@ -70,8 +70,7 @@ func TestActsThatDoNotFit(t *testing.T) {
 		"a revocation for nothing":  {Act: vetting.ActRevoke, Code: "because", Evidence: canon.Sum(nil), Since: now},
 		"one of another place":      {Act: vetting.ActEdit, Assertions: []vetting.Assertion{{Subject: vetting.Subject{Kind: vetting.UnitSite, ID: "par1"}, Attribute: "party.jurisdiction", Value: "FR"}}},
 		"a window that has begun":   {Act: vetting.ActWindow, Window: vetting.Window{From: now, Until: now + 3600}, Reason: "firmware"},
-		"one officer":               {Act: vetting.ActFreeze, Officers: []string{"user:a"}},
-		"one officer twice":         {Act: vetting.ActFreeze, Officers: []string{"user:a", "user:a"}},
+		"a freeze of nobody's":      {Act: vetting.ActFreeze, Reviewer: "user:b"},
 	} {
 		before, _ := f.state.Canonical()
 		if f.try(now+1, a) == nil {
@@ -82,7 +81,8 @@ func TestActsThatDoNotFit(t *testing.T) {
 		}
 	}
 	f.do(now+1, vetting.Act{Act: vetting.ActWindow, Window: vetting.Window{From: now + 1, Until: now + 3600}, Reason: "firmware"})
-	f.do(now+2, vetting.Act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}})
+	f.do(now+2, vetting.Act{Act: vetting.ActFreeze, By: "user:a"})
+	f.do(now+2, vetting.Act{Act: vetting.ActFreeze, By: "user:b"})
 	f.want(vetting.Suspended, vetting.FindingFrozen, claim.TierAttestedFacility)
 	// Who asks cannot review.
 	g := newLife(t)
@@ -95,6 +95,70 @@ func TestActsThatDoNotFit(t *testing.T) {
 	g.do(now, vetting.Act{Act: vetting.ActAssign, By: "user:adam", Reviewer: "user:rita"})
 	if err := g.try(now, vetting.Act{Act: vetting.ActPass, By: "user:rita", Standing: g.standing(now, func(o *vetting.Observed) { o.ContactHours = 24 })}); err == nil || !strings.Contains(err.Error(), "lacks [contact]") {
 		t.Error(err)
+	}
+}
+
+// A freeze is one officer's proposal and another's word, within a day.
+func TestFreeze(t *testing.T) {
+	freeze := func(by string) vetting.Act {
+		return vetting.Act{Act: vetting.ActFreeze, By: by, Evidence: canon.Sum([]byte(by))}
+	}
+	f := certified(t, claim.TierAttested)
+	f.do(now+1, freeze("user:a"))
+	f.want(vetting.Certified, vetting.ReasonProposed, claim.TierAttested)
+	if p := f.state.Proposed; p.By != "user:a" || p.Evidence != canon.Sum([]byte("user:a")) || p.Until != now+1+day || f.state.Public(now).Proposed.By != "" || !f.state.Eligible(now+2) {
+		t.Errorf("%+v", p)
+	}
+	if err := f.try(now+2, freeze("user:a")); err == nil || !strings.Contains(err.Error(), "a second officer confirms") {
+		t.Errorf("by one officer alone: %v", err)
+	}
+	// Its last second, and the one behind it.
+	f.weigh(now + day - 1)
+	late := *f
+	f.do(now+day, freeze("user:b"))
+	f.want(vetting.Suspended, vetting.FindingFrozen, claim.TierAttested)
+	if f.state.Proposed.By != "" || f.try(now+day+1, freeze("user:c")) == nil {
+		t.Errorf("frozen, and %+v", f.state.Proposed)
+	}
+	again := late
+	again.do(now+1+day, freeze("user:b"))
+	again.want(vetting.Certified, vetting.ReasonProposed, claim.TierAttested)
+	if again.state.Proposed.By != "user:b" {
+		t.Errorf("%+v", again.state.Proposed)
+	}
+	if due := late.step.Due; due > now+1+day {
+		t.Errorf("nobody looks before %s", due)
+	}
+	late.do(now+1+day, vetting.Act{Act: vetting.ActDue})
+	if late.state.Proposed.By != "" || late.state.Status != vetting.Certified || late.state.Reason != vetting.ReasonUnconfirmed {
+		t.Errorf("%s (%s) %+v", late.state.Status, late.state.Reason, late.state.Proposed)
+	}
+	// What ends is frozen by nobody.
+	ended := certified(t, claim.TierAttested)
+	ended.do(now+1, freeze("user:a"))
+	ended.do(now+2, vetting.Act{Act: vetting.ActEnd})
+	if ended.try(now+3, freeze("user:b")) == nil || ended.state.Proposed.By != "" {
+		t.Errorf("%+v", ended.state.Proposed)
+	}
+}
+
+// Who decides by an act, and of whom that must be somebody else.
+func TestApart(t *testing.T) {
+	c := vetting.Certificate{Submitter: "olga", Reviewer: "rita", Decided: "dora", Proposed: vetting.Proposal{By: "otto", At: now, Until: now + 10}, Appeal: vetting.Appeal{By: "anna"}}
+	before := []string{"dora", "rita", "olga", "anna"}
+	for _, x := range []struct {
+		act    string
+		at     canon.Time
+		who    string
+		others []string
+	}{
+		{vetting.ActAssign, now, "named", []string{"olga"}}, {vetting.ActPass, now, "by", []string{"olga"}}, {vetting.ActFail, now, "by", []string{"olga"}},
+		{vetting.ActFreeze, now + 9, "by", []string{"otto"}}, {vetting.ActFreeze, now + 10, "", nil},
+		{vetting.ActTriage, now, "named", before}, {vetting.ActRule, now, "by", before}, {vetting.ActRevoke, now, "", nil},
+	} {
+		if who, others := c.Apart(vetting.Act{Act: x.act, By: "by", Reviewer: "named"}, x.at); who != x.who || !slices.Equal(others, x.others) {
+			t.Errorf("%s: %q apart from %q", x.act, who, others)
+		}
 	}
 }
 
@@ -801,7 +865,7 @@ func TestAppealOverrulesOneDecision(t *testing.T) {
 	t.Run("another device", func(t *testing.T) {
 		about := func(what string) func(*vetting.Observed) {
 			return func(o *vetting.Observed) {
-				o.Findings = append(o.Findings, vetting.Finding{Code: vetting.FindingChain, About: what})
+				o.Hardware.Findings = append(slices.Clip(o.Hardware.Findings), vetting.Finding{Code: vetting.FindingChain, About: what})
 			}
 		}
 		f := certified(t, claim.TierAttested)
@@ -865,7 +929,8 @@ func TestTermsGoOnOverWhatIsNobodysFault(t *testing.T) {
 	}
 	f := certified(t, claim.TierAttested)
 	f.days(1, 89)
-	f.do(now+89*day, vetting.Act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}})
+	f.do(now+89*day, vetting.Act{Act: vetting.ActFreeze, By: "user:a"})
+	f.do(now+89*day, vetting.Act{Act: vetting.ActFreeze, By: "user:b"})
 	f.do(now+90*day, vetting.Act{Act: vetting.ActDue, Standing: f.standing(now + 90*day)})
 	f.want(vetting.Suspended, vetting.FindingFrozen, claim.TierAttested)
 }

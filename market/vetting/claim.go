@@ -219,7 +219,8 @@ const (
 	RevokedFinding   = "finding"          // a review found it wanting
 )
 
-var revokedFor = []string{RevokedDuplicate, RevokedEnded, RevokedError, RevokedFinding, RevokedForged, RevokedKey, RevokedPhysical, RevokedVendor}
+// RevokedFor lists why a unit or a certificate may be taken back.
+var RevokedFor = []string{RevokedDuplicate, RevokedEnded, RevokedError, RevokedFinding, RevokedForged, RevokedKey, RevokedPhysical, RevokedVendor}
 
 // Revocation takes a unit back from an instant on. It never edits the past: what was decided before it took effect stays
 // decided, and what was decided since Since is tainted, which whoever asks is told.
@@ -245,8 +246,8 @@ func (r Revocation) Validate() error {
 	switch {
 	case r.Unit.Kind != UnitClaim && r.Issuer != Operator:
 		return fmt.Errorf("revocation: an issuer takes back its own claims; a %s is the operator's to revoke", r.Unit.Kind)
-	case !slices.Contains(revokedFor, r.Reason):
-		return fmt.Errorf("revocation: reason %.80q: want one of %s", r.Reason, strings.Join(revokedFor, ", "))
+	case !slices.Contains(RevokedFor, r.Reason):
+		return fmt.Errorf("revocation: reason %.80q: want one of %s", r.Reason, strings.Join(RevokedFor, ", "))
 	case r.Made <= 0 || r.Effective < r.Made || r.Since <= 0 || r.Since > r.Effective:
 		return fmt.Errorf("revocation: made %s, effective %s, tainted since %s: none takes effect before it is made, or taints what comes after that", r.Made, r.Effective, r.Since)
 	case r.Evidence.IsZero():

@@ -36,6 +36,8 @@ var Codes = []claim.Code{
 	{Code: RevokedFinding, Means: "a review found it wanting"},
 	{Code: CodeForeignScope, Means: "the issuer may not speak of that, or not there"},
 	{Code: RevokedForged, Means: "evidence, or a statement, was made up"},
+	{Code: ReasonProposed, Means: "an officer wants it stopped, and a second one has not said so yet"},
+	{Code: ReasonUnconfirmed, Means: "no second officer said in time that it is to be stopped"},
 	{Code: FindingFrozen, Means: "two officers stopped it"},
 	{Code: ReasonGraceOver, Means: "a fault outlasted its clock"},
 	{Code: FindingHeartbeat, Means: "the host does not answer"},

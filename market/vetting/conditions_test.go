@@ -36,23 +36,23 @@ func TestWhatDocumentsCannotSay(t *testing.T) {
 			if a.Act != vetting.ActDue {
 				a.By = "user:olga"
 			}
-			a.Officers = slices.Clone(a.Officers)
 			return a
 		}
 	}
 	type act = vetting.Act
 	spoilt(t, "due", acts(act{Act: vetting.ActDue}), func(a *act) { a.Type = "assay/act/v1" }, func(a *act) { a.Act = "undo" }, func(a *act) { a.Certificate = long }, func(a *act) { a.Certificate = "-" }, func(a *act) { a.Upheld = true })
-	spoilt(t, "renew", acts(act{Act: vetting.ActRenew}), func(a *act) { a.By = long }, func(a *act) { a.By = "" })
-	spoilt(t, "assign", acts(act{Act: vetting.ActAssign, Reviewer: "user:rita"}), func(a *act) { a.Reviewer = long }, func(a *act) { a.Reviewer = "" })
+	spoilt(t, "renew", acts(act{Act: vetting.ActRenew}), func(a *act) { a.By = strings.Repeat("x", vetting.MaxPrincipal+1) }, func(a *act) { a.By = "" })
+	spoilt(t, "assign", acts(act{Act: vetting.ActAssign, Reviewer: "user:rita"}), func(a *act) { a.Reviewer = strings.Repeat("x", vetting.MaxPrincipal+1) }, func(a *act) { a.Reviewer = "" })
 	spoilt(t, "rule", acts(act{Act: vetting.ActRule, Reason: "so", Upheld: true}), func(a *act) { a.Reason = strings.Repeat("x", vetting.MaxValue+1) })
 	spoilt(t, "fail", acts(act{Act: vetting.ActFail, Code: vetting.FailedRegister}), func(a *act) { a.Code = "ugly" })
-	spoilt(t, "freeze", acts(act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}}), func(a *act) { a.Officers[0] = "" }, func(a *act) { a.Officers[1] = "user:" + long },
-		func(a *act) { a.Officers[0] = "user:a" + long }, func(a *act) { slices.Reverse(a.Officers) })
+	spoilt(t, "freeze", acts(act{Act: vetting.ActFreeze, Evidence: canon.Sum(nil)}), func(a *act) { a.By = "" }, func(a *act) { a.Reviewer = "user:b" })
 	spoilt(t, "window", acts(act{Act: vetting.ActWindow, Window: vetting.Window{From: 10, Until: 20}, Reason: "BIOS"}), func(a *act) { a.Window.From = -1 }, func(a *act) { a.Window.Until = 10 },
 		func(a *act) { a.Window.Until = 11 + canon.Time(vetting.MaxWindow) })
 	spoilt(t, "draft", acts(act{Act: vetting.ActDraft, Place: place, Tier: claim.TierAttested, Assertions: ten}), func(a *act) { a.Place.Provider = "" }, func(a *act) { a.Assertions = slices.Repeat(ten[:1], 2) },
 		func(a *act) { a.Assertions = slices.Repeat(ten, 7) })
 	spoilt(t, "assess", acts(act{Act: vetting.ActAssess, Standing: vetting.Standing{At: now, Until: now + 1}}), func(a *act) { a.Standing.Until = now })
+
+	spoilt(t, "assertion", func() vetting.Assertion { return ten[6] }, func(a *vetting.Assertion) { a.Value = "no domain" }, func(a *vetting.Assertion) { a.Attribute = "party.tier" }, func(a *vetting.Assertion) { a.Subject.ID = "" })
 
 	type standing = vetting.Standing
 	spoilt(t, "standing", func() standing {
@@ -60,7 +60,8 @@ func TestWhatDocumentsCannotSay(t *testing.T) {
 	}, func(s *standing) { s.At = 0 }, func(s *standing) { s.Until = now }, func(s *standing) { s.Tier = "4" }, func(s *standing) { slices.Reverse(s.Findings) },
 		func(s *standing) { s.Findings[1] = s.Findings[0] }, func(s *standing) { s.Findings[1].Code = vetting.FindingFrozen })
 	type shown = vetting.Observed
-	spoilt(t, "observed", func() shown { return observed(now) }, func(o *shown) { o.Findings = []vetting.Finding{{Code: "bad"}} }, func(o *shown) { o.Findings = []vetting.Finding{{Code: vetting.FindingFrozen}} },
+	spoilt(t, "observed", func() shown { return observed(now) }, func(o *shown) { o.Hardware.Findings = []vetting.Finding{{Code: "bad"}} }, func(o *shown) { o.Hardware.Findings = []vetting.Finding{{Code: vetting.FindingFrozen}} },
+		func(o *shown) { o.Answered = -1 }, func(o *shown) { o.Shown = []string{"gpu"} }, func(o *shown) { o.Shown = []string{cpu.ID, cpu.ID} }, func(o *shown) { o.Shown = make([]string, vetting.MaxDevices+1) },
 		func(o *shown) { o.Measured, o.MeasuredAt = -1, 0 }, func(o *shown) { o.Measured = 1 }, func(o *shown) { o.MeasuredAt = 1 }, func(o *shown) { o.Hardware.Level = "gold" },
 		func(o *shown) { o.Hardware.Level = vetting.HardwareMeasured })
 	type observation = vetting.Observation
@@ -342,7 +343,8 @@ func TestFindingsOfReasons(t *testing.T) {
 		{"a manifest that was refused", true, "nvidia.driver-rim", is(claim.Unknown, claim.CollateralRefused), []string{vetting.FindingCollateral}},
 		{"a signature that is none", false, "sevsnp.signature", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingChain}},
 		{"a signature that nobody could check", false, "sevsnp.signature", is(claim.Unknown, claim.CollateralMissing), []string{vetting.FindingCollateral}},
-		{"one device twice", false, "set.device-unique", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingDuplicate}},
+		{"one device twice", false, "set.device-unique", is(claim.Contradicted, "duplicate"), []string{vetting.FindingDuplicate}},
+		{"a device that the node was not enrolled with", false, "set.device-unique", is(claim.Contradicted, claim.NotListed), []string{vetting.FindingRMA}},
 		{"measurements that nobody knows", true, "nvidia.measurements", is(claim.Contradicted, claim.Mismatch), []string{vetting.FindingMismatch}},
 		{"debug of which nothing is known", false, "sevsnp.debug-off", is(claim.Unknown, claim.NoReference), nil},
 	} {
@@ -431,7 +433,8 @@ func TestEarliestAndLatest(t *testing.T) {
 // What ends by itself, what goes on, and who is told.
 func TestWhatEndsAndWhoIsTold(t *testing.T) {
 	f := certified(t, claim.TierAttested)
-	f.do(now+1, vetting.Act{Act: vetting.ActFreeze, Officers: []string{"user:a", "user:b"}})
+	f.do(now+1, vetting.Act{Act: vetting.ActFreeze, By: "user:a"})
+	f.do(now+1, vetting.Act{Act: vetting.ActFreeze, By: "user:b"})
 	f.days(1, 14)
 	f.want(vetting.Suspended, vetting.FindingFrozen, claim.TierAttested)
 	f.weigh(now + 14*day + 1)

@@ -62,7 +62,7 @@ func (s Sighting) Validate() error {
 	switch {
 	case !slices.Contains([]string{DeviceSeen, DeviceSettle, DeviceRelease, DeviceDue}, s.Event):
 		return fmt.Errorf("device: event %.80q is not known to this build", s.Event)
-	case wantsBy != (s.By != "") || len(s.By) > MaxID:
+	case wantsBy != (s.By != "") || len(s.By) > MaxPrincipal:
 		return fmt.Errorf("device: %s: by %.80q", s.Event, s.By)
 	case wantsEvidence == s.Evidence.IsZero():
 		return fmt.Errorf("device: %s: evidence is needed of what was seen and of what is settled, and nothing else has some", s.Event)

@@ -38,7 +38,7 @@ const (
 type effect struct {
 	grace     func(g Grace) int64 // how long it may last; nil: not at all
 	suspends  bool                // while it lasts, the certificate is hidden
-	atRest    bool                // not counted inside a maintenance window
+	atRest    bool                // of a host that is silent: not counted inside a maintenance window, nor while nobody weighed
 	cap       string              // when its grace is over: the highest tier that is left
 	then      string              // or the state in which the certificate ends
 	automatic bool                // found anew by each assessment, and gone when one does not find it
@@ -197,6 +197,8 @@ func findingOf(r policy.Reason, claims claim.Set, p Parameters) string {
 		return FindingTCB
 	case why == "certificate-hold":
 		return FindingHold
+	case r.Claim == "tdx.tcb-status" && contradicted && why != "revoked": // older than any level that Intel names
+		return FindingTCB
 	case what == "revocation" && contradicted, r.Claim == "tdx.tcb-status" && contradicted:
 		return FindingVendor
 	case (what == "chain" || what == "signature") && contradicted:
@@ -205,6 +207,8 @@ func findingOf(r policy.Reason, claims claim.Set, p Parameters) string {
 		return FindingDebug
 	case r.Claim == "set.device-unique" && why == claim.Contested:
 		return FindingContested
+	case r.Claim == "set.device-unique" && why == claim.NotListed: // it is shown once, by a node that was enrolled with others
+		return FindingRMA
 	case r.Claim == "set.device-unique" && contradicted:
 		return FindingDuplicate
 	case strings.HasSuffix(what, "measurements") && contradicted, what == "measured" && contradicted:
@@ -236,18 +240,64 @@ type Observed struct {
 	Witnesses    int64      `json:"witnesses,omitzero"`     // that cosigned the log's newest checkpoint
 	Quorum       bool       `json:"quorum,omitzero"`        // and they are a quorum
 	Contested    []string   `json:"contested,omitzero"`     // devices of the place that another host holds, ordered
-	Findings     []Finding  `json:"findings,omitzero"`      // that are not of the evidence: heartbeats, replaced devices, locations
+	Answered     canon.Time `json:"answered,omitzero"`      // of the host's last evidence, by its entry; zero: it never sent any
+	Shown        []string   `json:"shown,omitzero"`         // devices that the host showed last, ordered; absent: none, or those of the place
+}
+
+// Others returns, of the devices that a host showed last, ordered, what an observation names: nothing where they are those of
+// the place.
+func (p Place) Others(shown []string) []string {
+	if slices.EqualFunc(p.Devices, shown, func(d Device, id string) bool { return d.ID == id }) {
+		return nil
+	}
+	return shown
+}
+
+// class is what a device is good for in a host: one of a class can stand in for another one.
+func class(device string) string {
+	kind, _, _ := strings.Cut(device, ":")
+	maker, _, _ := strings.Cut(kind, "-")
+	if maker == "amd" || maker == "intel" {
+		return "cpu"
+	}
+	return maker
+}
+
+// replaced finds devices that a host shows in place of others of their class: one that is gone, and another one that the place
+// does not name. What is gone alone may be a device that failed once, and what came alone takes nothing from the others.
+func (p Place) replaced(shown []string) (f Finding, found bool) {
+	var about []string
+	for _, id := range shown {
+		if slices.ContainsFunc(p.Devices, func(d Device) bool { return d.ID == id }) {
+			continue
+		}
+		for _, d := range p.Devices {
+			if class(d.ID) == class(id) && !slices.Contains(shown, d.ID) {
+				about = append(about, id)
+				break
+			}
+		}
+	}
+	return Finding{Code: FindingRMA, About: strings.Join(about, parted)}, about != nil
 }
 
 // Validate checks what was observed alone.
 func (o Observed) Validate() error {
-	for _, f := range slices.Concat(o.Findings, o.Hardware.Findings) {
+	for _, f := range o.Hardware.Findings {
 		if e, known := effects[f.Code]; !known || !e.automatic {
 			return fmt.Errorf("observed: finding %.80q is not known to this build", f.Code)
 		}
 	}
 	if o.Measured < 0 || (o.Measured > 0) != (o.MeasuredAt > 0) {
 		return fmt.Errorf("observed: a score of %d, measured at %s", o.Measured, o.MeasuredAt)
+	}
+	if o.Answered < 0 || len(o.Shown) > MaxDevices {
+		return fmt.Errorf("observed: an answer at %s, %d devices", o.Answered, len(o.Shown))
+	}
+	for i, id := range o.Shown {
+		if err := (Subject{UnitDevice, id}).Validate(); err != nil || i > 0 && o.Shown[i-1] >= id {
+			return fmt.Errorf("observed: device %.80q, or it is not in order, each once", id)
+		}
 	}
 	if l := o.Hardware.Level; l != "" && !slices.Contains(HardwareLevels, l) || l == HardwareMeasured {
 		return fmt.Errorf("observed: hardware %.80q: no appraisal shows that", l)

@@ -346,7 +346,9 @@ func (f *life) want(status, reason, tier string) {
 }
 
 func finding(code string) func(*vetting.Observed) {
-	return func(o *vetting.Observed) { o.Findings = append(o.Findings, vetting.Finding{Code: code}) }
+	return func(o *vetting.Observed) {
+		o.Hardware.Findings = append(slices.Clip(o.Hardware.Findings), vetting.Finding{Code: code})
+	}
 }
 
 // days weighs the certificate each day from one to another.

@@ -29,6 +29,9 @@ func (h *History) Certify(c Certificate, e ledger.Event) (ledger.Step[Certificat
 		return step, err
 	}
 	if a.Standing.At != 0 {
+		if since := c.Standing.Until; c.Live() && int64(r.now-since) > WatchSlack {
+			r.away(since)
+		}
 		r.Standing = a.Standing
 	}
 	if c.Status != "" {
@@ -96,6 +99,8 @@ const (
 	dueAssessment
 	dueNotice
 	dueClock
+	dueProposal
+	dueWindow
 )
 
 // next returns what is due next, and when; nothing, if the certificate is at its end.
@@ -111,14 +116,18 @@ func (r *run) next() (what due, at canon.Time) {
 	}
 	consider(dueExpiry, r.Expires)
 	for _, c := range r.Clocks {
-		if !c.Over {
+		if !c.Over && !r.stands(c) {
 			consider(dueClock, c.Due)
 		}
+	}
+	if r.rested(r.Updated) != nil {
+		consider(dueWindow, r.windowEnd(r.Updated))
 	}
 	if r.clock(FindingOverdue) < 0 {
 		consider(dueAssessment, r.Standing.Until)
 	}
 	consider(dueNotice, r.nextNotice())
+	consider(dueProposal, r.Proposed.Until)
 	return what, at
 }
 
@@ -143,6 +152,18 @@ func (r *run) pass() {
 			r.notice(at)
 		case dueClock:
 			r.strike(at)
+		case dueWindow:
+			missed := r.rested(at - 1)
+			r.Updated = at
+			if !r.inWindow(at) {
+				for _, f := range missed {
+					r.start(f, at, q)
+				}
+				r.effect(at)
+			}
+		case dueProposal:
+			r.Proposed, r.Reason = Proposal{}, ReasonUnconfirmed
+			r.effect(at)
 		}
 	}
 }
@@ -222,7 +243,7 @@ func (r *run) end(status, reason string, at, deadline canon.Time) {
 	for _, c := range r.Clocks {
 		r.spend(c, at)
 	}
-	r.Clocks, r.Tier, r.Expires = nil, "", 0
+	r.Clocks, r.Tier, r.Expires, r.Proposed = nil, "", 0, Proposal{}
 	r.enter(status, reason, at, deadline)
 }
 
@@ -266,25 +287,97 @@ func (r *run) start(f Finding, at canon.Time, q Parameters) {
 	if r.clock(f.Code) >= 0 {
 		return
 	}
-	since := f.Since
-	if since == 0 {
-		since = at
-	}
-	c := Clock{Code: f.Code, Since: since, Due: since + canon.Time(q.Graceful(f.Code))}
-	if i := r.clock(FindingTCB); f.Code == FindingExploited && i >= 0 { // the same fault, graver: there is less time from now on, and never more
-		c.Since, c.Due = r.Clocks[i].Since, min(r.Clocks[i].Due, c.Due)
-	}
-	c.Due = r.left(f.Code, at, c.Due)
+	c := r.newClock(f, at, q)
 	c.Over = c.Due <= at
 	r.Clocks = append(r.Clocks, c)
 	slices.SortFunc(r.Clocks, func(a, b Clock) int { return cmp.Compare(a.Code, b.Code) })
 	r.drafts = append(r.drafts, Notice{Notice: NoticeClock, Certificate: r.ID, About: c.Code, At: at, Due: c.Due}.draft(r.Place.Provider))
 }
 
+// newClock returns the clock of a finding that is made at an instant.
+func (r *run) newClock(f Finding, at canon.Time, q Parameters) Clock {
+	since := f.Since
+	if since == 0 {
+		since = at
+	}
+	if effects[f.Code].atRest { // neither maintenance nor a break counts
+		since = max(since, r.Watched)
+		if f.Code == FindingHeartbeat && r.Watched != 0 {
+			since = max(since, r.listened(at))
+		}
+		since = min(r.windowEnd(since), at)
+	}
+	c := Clock{Code: f.Code, Since: since, Due: since + canon.Time(q.Graceful(f.Code))}
+	if i := r.clock(FindingTCB); f.Code == FindingExploited && i >= 0 { // the same fault, graver: there is less time from now on, and never more
+		c.Since, c.Due = r.Clocks[i].Since, min(r.Clocks[i].Due, c.Due)
+	}
+	c.Due = r.left(f.Code, at, c.Due)
+	return c
+}
+
+// graceEnd returns when the grace of a finding ends that is made at an instant: that of its clock, where one runs.
+func (r *run) graceEnd(f Finding, at canon.Time, q Parameters) canon.Time {
+	if i := r.clock(f.Code); i >= 0 {
+		return r.Clocks[i].Due
+	}
+	return r.newClock(f, at, q).Due
+}
+
+// stands reports whether a clock stands still: that a host is silent is not held against it while nobody listens.
+func (r *run) stands(c Clock) bool {
+	return effects[c.Code].atRest && r.clock(FindingOverdue) >= 0
+}
+
+// rested returns the faults that were found, and are not counted, since it is a time of maintenance.
+func (r *run) rested(at canon.Time) (out []Finding) {
+	if !r.inWindow(at) {
+		return nil
+	}
+	for _, f := range r.Standing.Findings {
+		if effects[f.Code].atRest && r.clock(f.Code) < 0 && !r.overruled(f) && !r.unheard(f, at) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// windowEnd returns the end of the maintenance of a time, however many windows it is of.
+func (r *run) windowEnd(at canon.Time) canon.Time {
+	for _, w := range r.Windows {
+		if w.covers(at) {
+			at = w.Until
+		}
+	}
+	return at
+}
+
+// unheard reports whether a host had no time to be heard, since somebody listens again.
+func (r *run) unheard(f Finding, at canon.Time) bool {
+	return f.Code == FindingHeartbeat && r.Watched != 0 && at <= r.listened(at)
+}
+
+// listened returns until when a host need not have been heard since the last break.
+func (r *run) listened(at canon.Time) canon.Time {
+	return r.Watched + canon.Time(r.h.At(at).EvidenceAge)
+}
+
+func (r *run) overruled(f Finding) bool { return slices.ContainsFunc(r.Overruled, f.within) }
+
+// away takes note that nobody weighed the certificate from an instant on: a log that stood still cannot tell whether a host was
+// silent. The clocks of what is silent stood meanwhile.
+func (r *run) away(since canon.Time) {
+	r.Watched = r.now
+	for i := range r.Clocks {
+		if c := &r.Clocks[i]; effects[c.Code].atRest && c.Due > since {
+			c.Due += r.now - since
+		}
+	}
+}
+
 // strike is the end of a clock.
 func (r *run) strike(at canon.Time) {
 	for i := range r.Clocks {
-		if c := &r.Clocks[i]; c.Due <= at {
+		if c := &r.Clocks[i]; c.Due <= at && !r.stands(*c) {
 			c.Over = true
 		}
 	}
@@ -302,10 +395,9 @@ func (r *run) weigh(at canon.Time) {
 		return slices.ContainsFunc(r.Standing.Findings, func(f Finding) bool { return f.Code == code })
 	}
 	r.Overruled = slices.DeleteFunc(r.Overruled, func(f Finding) bool { return !found(f.Code) })
-	overruled := func(f Finding) bool { return slices.ContainsFunc(r.Overruled, f.within) }
 	for _, f := range r.Standing.Findings {
 		e := effects[f.Code]
-		if overruled(f) || e.atRest && r.inWindow(at) {
+		if r.overruled(f) || e.atRest && r.inWindow(at) || r.unheard(f, at) {
 			continue
 		}
 		if e.grace == nil {
@@ -319,13 +411,13 @@ func (r *run) weigh(at canon.Time) {
 		if c.Code == FindingOverdue {
 			return fresh && at < r.Standing.Until
 		}
-		stops := effects[c.Code].automatic && !slices.ContainsFunc(r.Standing.Findings, func(f Finding) bool { return f.Code == c.Code && !overruled(f) })
+		stops := effects[c.Code].automatic && !slices.ContainsFunc(r.Standing.Findings, func(f Finding) bool { return f.Code == c.Code && !r.overruled(f) })
 		if stops {
 			r.spend(c, at)
 		}
 		return stops
 	})
-	r.effect(at)
+	r.strike(at)
 }
 
 // effect makes state and tier those of the clocks.
@@ -459,7 +551,7 @@ func (r *run) do() error {
 			return nil
 		})
 	case ActAssign:
-		if r.Status != Submitted && r.Status != Renewing {
+		if r.Status != Submitted && r.Status != InReview && r.Status != Renewing {
 			return errNotNow
 		}
 		if err := r.independent(a.Reviewer); err != nil {
@@ -504,11 +596,7 @@ func (r *run) do() error {
 	case ActWindow:
 		return r.window()
 	case ActFreeze:
-		if !r.Live() {
-			return errNotNow
-		}
-		r.start(Finding{Code: FindingFrozen}, r.now, q)
-		return nil
+		return r.freeze(q)
 	case ActRevoke:
 		if !r.Live() {
 			return errNotNow
@@ -621,6 +709,25 @@ func (r *run) independent(reviewer string) error {
 	if reviewer == r.Submitter {
 		return fmt.Errorf("%s asked for the certificate, and cannot review it", reviewer)
 	}
+	return nil
+}
+
+// freeze stops the certificate where two officers say so: what the first one says is a proposal.
+func (r *run) freeze(q Parameters) error {
+	switch {
+	case !r.Live():
+		return errNotNow
+	case r.clock(FindingFrozen) >= 0:
+		return errors.New("it is frozen")
+	case r.Proposed.By == "":
+		r.Proposed = Proposal{r.act.By, r.act.Evidence, r.now, r.now + canon.Time(FreezeTerm)}
+		r.Reason = ReasonProposed
+		return nil
+	case r.Proposed.By == r.act.By:
+		return fmt.Errorf("%s proposed to freeze it: a second officer confirms that until %s", r.act.By, r.Proposed.Until)
+	}
+	r.Proposed = Proposal{}
+	r.start(Finding{Code: FindingFrozen}, r.now, q)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package vetting
 // Limits.
 const (
 	MaxID         = 64               // bytes of the id of a host, site, provider, issuer or model
+	MaxPrincipal  = 520              // bytes of who acts: user:ISSUER/NAME
 	MaxDeviceID   = 160              // bytes of the id of a device: a kind and 64 bytes in hex
 	MaxValue      = 1024             // bytes of a claim's value
 	MaxScope      = 64               // countries or sites of one scope
@@ -12,6 +13,8 @@ const (
 	MaxFindings   = 32               // of one standing
 	MaxWindows    = 64               // maintenance windows that one certificate remembers
 	MaxWindow     = 7 * day          // seconds of maintenance in any UptimeSpan
+	WatchSlack    = hour             // seconds that nobody weighs a certificate, before that counts as a break in which no host is missed
+	FreezeTerm    = 24 * hour        // seconds in which a second officer confirms a freeze
 	UptimeSpan    = 30 * day         // seconds in which uptime is counted: windows are remembered for as long
 	MaxBody       = 256 << 10        // bytes of an event's body
 	MaxCarried    = 4 << 20          // bytes of one part of what is carried over

@@ -161,7 +161,7 @@ func (d DeviceState) WorthLogging(host string, certified bool, at canon.Time) bo
 	case d.Status == "" || d.Status == Released:
 		return certified
 	case d.Holder.Host != host:
-		return !d.ContestedBy(host)
+		return !d.ContestedBy(host) && len(d.Challengers) < MaxChallenger // of one too many nothing can be said
 	}
 	return d.Status == Held && at-d.Updated >= (d.Deadline-d.Updated)/2
 }

@@ -237,3 +237,17 @@ func BenchmarkCertify(b *testing.B) {
 		}
 	}
 }
+
+// A device that as many hosts contest as can be named is no news of one more.
+func TestNoNewsOfOneTooMany(t *testing.T) {
+	d := vetting.DeviceState{Device: cpu.ID, Status: vetting.Contested, Holder: vetting.Holder{Provider: "p1", Host: "host-1"}, Updated: now, Deadline: now + day}
+	for range vetting.MaxChallenger {
+		if !d.WorthLogging("host-x", false, now) {
+			t.Errorf("with %d who contest it, one more is news", len(d.Challengers))
+		}
+		d.Challengers = append(d.Challengers, vetting.Holder{Provider: "p2", Host: "host-" + string(rune('a'+len(d.Challengers)))})
+	}
+	if d.WorthLogging("host-x", false, now) {
+		t.Error("one too many is worth an event, which no state takes")
+	}
+}

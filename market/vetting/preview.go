@@ -64,9 +64,10 @@ type Fall struct {
 	Stops    []Stop     `json:"stops,omitzero"`
 }
 
-// Recover simulates a recovery day: which hosts fall when, and which policies then match them no more. Every host with a device
-// of that model counts as one that nobody updates: what the vendor will call current is not known before that day. All else
-// is taken to stay as it is now, the age of evidence too.
+// Recover simulates a recovery day: which hosts fall when, and which policies then match them no more, by the parameters of
+// that day. Every host with a device of that model counts as one that nobody updates: what the vendor will call current is not
+// known before that day. A clock that runs already for such a fault runs on, and of a grace that was spent in part the rest is
+// left. All else is taken to stay as it is now, the age of evidence too.
 func Recover(day Recovery, hosts []Candidate, policies []*policy.Policy, q Parameters, now canon.Time) (falls []Fall) {
 	code := FindingTCB
 	if day.Exploited {
@@ -77,7 +78,12 @@ func Recover(day Recovery, hosts []Candidate, policies []*policy.Policy, q Param
 		if !c.Live() || !slices.ContainsFunc(c.Place.Devices, func(d Device) bool { return d.Model == day.Model }) {
 			continue
 		}
-		f := Fall{Host: c.Place.Host, Provider: c.Place.Provider, From: day.Date, Falls: day.Date + canon.Time(q.Graceful(code)), Tier: c.Tier, Left: c.Tier}
+		f := Fall{Host: c.Place.Host, Provider: c.Place.Provider, From: day.Date, Tier: c.Tier, Left: c.Tier}
+		r, code := run{Certificate: c.clone()}, code
+		if r.clock(FindingExploited) >= 0 { // which a higher level does not make less grave
+			code = FindingExploited
+		}
+		f.Falls = r.graceEnd(Finding{Code: code}, day.Date, q)
 		if limit := effects[code].cap; slices.Index(claim.Tiers, f.Tier) > slices.Index(claim.Tiers, limit) {
 			f.Left = limit
 		}

@@ -77,6 +77,9 @@ func TestRandomLives(t *testing.T) {
 			case step.State.Status != step.Status || step.State.Reason != step.Reason:
 				t.Fatalf("seed %d: %s (%s) and %s (%s)", seed, step.Status, step.Reason, step.State.Status, step.State.Reason)
 			}
+			if err := (vetting.CarriedItem{Certificate: &vetting.CarriedCertificate{Last: canon.Digest{1}, State: step.State}}).Validate(); err != nil {
+				t.Fatalf("seed %d: a log that goes on could not begin with this state: %v", seed, err)
+			}
 			return true
 		}
 		apply(vetting.Act{Act: vetting.ActDraft, By: "user:olga", Place: place, Tier: claim.Tiers[r.IntN(4)], Assertions: ten})
@@ -133,8 +136,6 @@ func TestRandomLives(t *testing.T) {
 				a.Assertions = ten[:1]
 			case vetting.ActWindow:
 				a.Window, a.Reason = vetting.Window{From: at + canon.Time(r.IntN(100)-50), Until: at + 1000}, "firmware"
-			case vetting.ActFreeze:
-				a.Officers = []string{"user:a", "user:b"}
 			case vetting.ActRevoke:
 				a.Code, a.Evidence, a.Since = vetting.RevokedForged, canon.Sum(nil), now
 			case vetting.ActAppeal:
@@ -173,10 +174,75 @@ func TestRandomLives(t *testing.T) {
 		}
 	}
 	for _, status := range []string{"lapsed assessment-overdue", "revoked debug-on", "revoked measurement-mismatch", "certified cleared", "certified grace-over", "suspended heartbeat-missed",
-		"revoked appeal-unruled", "certified appeal-overturned", "revoked appeal-upheld", "rejected appeal-window-over", "certified renewed"} {
+		"revoked appeal-unruled", "certified appeal-overturned", "revoked appeal-upheld", "suspended frozen", "certified freeze-proposed", "certified freeze-unconfirmed", "rejected appeal-window-over", "certified renewed"} {
 		if reached[status] == 0 {
 			t.Errorf("no life came to %s", status)
 		}
 	}
 	t.Logf("%d kinds of states", len(reached))
+}
+
+// TestRecoveryComesAsSimulated lives certificates whose firmware was out of date and mended at random, asks what a recovery day
+// would do, and then lets it come to a host that nobody updates: it falls when that was said, to the tier that was said.
+func TestRecoveryComesAsSimulated(t *testing.T) {
+	early, spent := 0, 0
+	for seed := range 60 {
+		r := rand.New(rand.NewPCG(uint64(seed), 8))
+		f := certified(t, claim.TierAttested)
+		at, wrong := now, ""
+		for range 3 {
+			wrong = []string{"", vetting.FindingTCB, vetting.FindingExploited}[r.IntN(3)]
+			for range 1 + r.IntN(4) {
+				at += day - 1
+				f.weigh(at, faults(wrong)...)
+			}
+		}
+		if f.state.Tier != claim.TierAttested {
+			continue // it has fallen already
+		}
+		recovery := vetting.Recovery{Date: at + day*canon.Time(1+r.IntN(12)), Model: "genoa", Exploited: r.IntN(2) == 0}
+		falls := vetting.Recover(recovery, []vetting.Candidate{{Certificate: f.state, Claims: sound(true)}}, nil, f.At(recovery.Date), at)
+		if len(falls) != 1 {
+			t.Fatalf("seed %d: %+v", seed, falls)
+		}
+		if falls[0].Falls <= recovery.Date {
+			early++
+		}
+		if len(f.state.Spent) > 0 {
+			spent++
+		}
+		for weighed := at + day - 1; f.state.Tier == claim.TierAttested; {
+			if weighed <= recovery.Date && recovery.Date < weighed+day-1 {
+				weighed = recovery.Date // on that day it shows its evidence at once
+			}
+			if f.step.Due < weighed {
+				at = f.step.Due
+				f.do(at, vetting.Act{Act: vetting.ActDue})
+				continue
+			}
+			at = weighed
+			shows := wrong
+			if at >= recovery.Date && wrong != vetting.FindingExploited {
+				shows = vetting.FindingTCB
+				if recovery.Exploited {
+					shows = vetting.FindingExploited
+				}
+			}
+			f.weigh(at, faults(shows)...)
+			weighed += day - 1
+		}
+		if at != falls[0].Falls || f.state.Tier != falls[0].Left {
+			t.Errorf("seed %d: it fell at %s to %s, simulated %+v (%s before, %+v)", seed, at, f.state.Tier, falls[0], wrong, recovery)
+		}
+	}
+	if early == 0 || spent == 0 {
+		t.Errorf("%d of them fall before the day, %d have spent a grace: the test shows nothing of these", early, spent)
+	}
+}
+
+func faults(code string) []func(*vetting.Observed) {
+	if code == "" {
+		return nil
+	}
+	return []func(*vetting.Observed){finding(code)}
 }

@@ -121,6 +121,49 @@ func TestWordsThatDoNotCount(t *testing.T) {
 			l.at++
 			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeScope, Value: "party.jurisdiction"})
 		}, 10},
+		{"an issuer whose scope was over, and its key was not", vetting.CodeIssuerLapsed, func(l *lab) {
+			of := vetting.Subject{Kind: vetting.UnitIssuer, ID: "new.example"}
+			l.at -= day
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf("new.example").value(l)})
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeScope, Value: "party.jurisdiction", Scope: vetting.Scope{}, Expires: now})
+			l.at += day
+			l.say(entity)
+		}, 0},
+		{"the same in its last second", "", func(l *lab) {
+			of := vetting.Subject{Kind: vetting.UnitIssuer, ID: "new.example"}
+			l.at -= day
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf("new.example").value(l)})
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeScope, Value: "party.jurisdiction", Scope: vetting.Scope{}, Expires: now + 1})
+			l.at += day
+			l.say(entity)
+		}, 0},
+		{"a scope that was over, of another attribute", vetting.CodeForeignScope, func(l *lab) {
+			of := vetting.Subject{Kind: vetting.UnitIssuer, ID: "new.example"}
+			l.at -= day
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf("new.example").value(l)})
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeScope, Value: "party.domain", Scope: vetting.Scope{}, Expires: now})
+			l.at += day
+			l.say(entity)
+		}, 0},
+		{"a scope that was over, of another country", vetting.CodeForeignScope, func(l *lab) {
+			of := vetting.Subject{Kind: vetting.UnitIssuer, ID: "new.example"}
+			l.at -= day
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf("new.example").value(l)})
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeScope, Value: "party.jurisdiction", Scope: vetting.Scope{Countries: []string{"FR"}}, Expires: now})
+			l.at += day
+			l.say(entity)
+		}, 0},
+		{"a scope that was over, and a last one of another attribute", vetting.CodeForeignScope, func(l *lab) {
+			of := vetting.Subject{Kind: vetting.UnitIssuer, ID: "new.example"}
+			l.at -= day
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeKey, Value: keyOf("new.example").value(l)})
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeScope, Value: "party.jurisdiction", Scope: vetting.Scope{}, Expires: now})
+			l.at++
+			l.say(vetting.Claim{Issuer: vetting.Operator, Subject: of, Attribute: vetting.AttributeScope, Value: "party.domain", Expires: now})
+			l.at--
+			l.at += day
+			l.say(entity)
+		}, 0},
 		{"an issuer whose term was over", vetting.CodeIssuerLapsed, func(l *lab) {
 			l.at -= 100 * day
 			l.register("new.example", "party.jurisdiction", vetting.Scope{}, 99*day)

@@ -112,7 +112,18 @@ func (r *Registry) Stand(p Place, asserted []Assertion, o Observed, q Parameters
 		s.Axes.Hardware = HardwareMeasured
 		s.Until = min(s.Until, end)
 	}
-	s.Findings = slices.Concat(o.Findings, o.Hardware.Findings)
+	if end := o.Answered + canon.Time(q.EvidenceAge); o.Answered != 0 && at > end {
+		s.Findings = append(s.Findings, Finding{Code: FindingHeartbeat, Since: end})
+	} else if o.Answered != 0 {
+		s.Until = min(s.Until, end+1)
+	}
+	if f, found := p.replaced(o.Shown); found {
+		s.Findings = append(s.Findings, f)
+	}
+	if f, found := w.elsewhere(); found {
+		s.Findings = append(s.Findings, f)
+	}
+	s.Findings = append(s.Findings, o.Hardware.Findings...)
 	if l := o.Hardware.Level; l == HardwareCPU || l == HardwareGPU {
 		s.Evidence = o.Hardware.At
 		s.Axes.Hardware = l
@@ -330,6 +341,32 @@ func (w weighed) audited(at canon.Time) (best Word) {
 		}
 	}
 	return best
+}
+
+// elsewhere finds that issuers who may speak say of a host, or of its site, that it is in different countries: it is in one at
+// most. What the provider says itself settles nothing. An issuer that says two things of a host and its site is heard of no
+// other: it may be about to say the second one anew.
+func (w weighed) elsewhere() (f Finding, found bool) {
+	type word struct{ issuer, country string }
+	var said []word
+	for _, a := range w.Attributes {
+		if a.ID != "party.jurisdiction" || a.Subject.Kind != UnitHost && a.Subject.Kind != UnitSite {
+			continue
+		}
+		for _, x := range a.Words {
+			if x.Code == "" || x.Code == CodePending {
+				said = append(said, word{x.Issuer, x.Value})
+			}
+		}
+	}
+	var about []string
+	for _, x := range said {
+		if slices.ContainsFunc(said, func(o word) bool { return o.issuer != x.issuer && o.country != x.country }) {
+			about = append(about, x.country+" by "+x.issuer)
+		}
+	}
+	slices.Sort(about)
+	return Finding{Code: FindingLocation, About: strings.Join(slices.Compact(about), parted)}, about != nil
 }
 
 // auditors counts who says of the site what the highest tier asks: that it is bound or audited, or that a report is in date.

@@ -15,7 +15,7 @@
 package vetting
 
 // Rules is the version of this room's rules.
-const Rules = 3
+const Rules = 4
 
 // Operator is the issuer that registers the others. Its keys are the verifier's result keys.
 const Operator = "operator"
