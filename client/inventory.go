@@ -56,19 +56,65 @@ type HostRecord struct {
 	Host    ledger.Host `json:"inventory"`
 	State   string      `json:"state"`
 	Node    string      `json:"node,omitzero"`
+	Joined  canon.Time  `json:"joined,omitzero"`  // when the node did
 	Decided canon.Time  `json:"decided,omitzero"` // when the last verdict on the node was given
 }
 
-// Inventory is the answer to GET /v1/inventory?after=ASSET.
+// Inventory is the answer to GET /v1/inventory?after=ASSET&tenant=TENANT.
 type Inventory struct {
-	Hosts []HostRecord `json:"hosts"`
-	After string       `json:"after,omitzero"` // where the next page begins; absent: this was the last
+	At      canon.Time   `json:"at"`      // by the server's clock
+	Waiting int          `json:"waiting"` // nodes that joined and have not shown yet what they are
+	Hosts   []HostRecord `json:"hosts"`
+	After   string       `json:"after,omitzero"` // where the next page begins; absent: this was the last
 }
 
-// Inventory lists the hosts whose assets come after the given one; empty is from the first on.
-func (c *Client) Inventory(ctx context.Context, after string) (Inventory, error) {
+// Inventory lists the hosts whose assets come after the given one; empty is from the first on. Whose inventory it is, an admin
+// and an auditor of the verifier's own house may say; empty is the caller's own, here and in the following.
+func (c *Client) Inventory(ctx context.Context, tenant, after string) (Inventory, error) {
 	var i Inventory
-	return i, c.get(ctx, "/v1/inventory?after="+url.QueryEscape(after), &i)
+	return i, c.get(ctx, "/v1/inventory?"+pageOf(tenant, after), &i)
+}
+
+// pageOf spells whose page is asked for.
+func pageOf(tenant, after string) string {
+	q := url.Values{"after": {after}}
+	if tenant != "" {
+		q.Set("tenant", tenant)
+	}
+	return q.Encode()
+}
+
+// RetireRequest is the body of POST /v1/retirements.
+type RetireRequest struct {
+	Asset  string `json:"asset"`
+	Reason string `json:"reason,omitzero"` // that the log keeps
+}
+
+// Retired is a host that left the inventory.
+type Retired struct {
+	Host   ledger.Host `json:"inventory"`     // as it stood
+	Node   string      `json:"node,omitzero"` // that it was, and that was revoked with it; absent: none was
+	At     canon.Time  `json:"at"`
+	By     string      `json:"by"` // principal
+	Reason string      `json:"reason,omitzero"`
+}
+
+// Retire takes a host out of the inventory, for good. The node that it is, is revoked with it.
+func (c *Client) Retire(ctx context.Context, r RetireRequest) (Retired, error) {
+	var done Retired
+	return done, c.post(ctx, "/v1/retirements", r, &done)
+}
+
+// Retirements is the answer to GET /v1/retirements?after=ASSET&tenant=TENANT.
+type Retirements struct {
+	Retired []Retired `json:"retired"`
+	After   string    `json:"after,omitzero"`
+}
+
+// Retirements lists the hosts that left the inventory, by asset.
+func (c *Client) Retirements(ctx context.Context, tenant, after string) (Retirements, error) {
+	var r Retirements
+	return r, c.get(ctx, "/v1/retirements?"+pageOf(tenant, after), &r)
 }
 
 // Kinds of findings: how the inventory and what nodes show differ.
@@ -92,7 +138,7 @@ type Finding struct {
 	Fix     string        `json:"fix"`     // for people
 }
 
-// Reconciliation is the answer to GET /v1/reconciliation?after=N.
+// Reconciliation is the answer to GET /v1/reconciliation?after=N&tenant=TENANT.
 type Reconciliation struct {
 	Hosts    int       `json:"hosts"`   // of the inventory
 	Nodes    int       `json:"nodes"`   // that joined and were not revoked
@@ -103,9 +149,9 @@ type Reconciliation struct {
 
 // Reconciliation compares the inventory with what nodes show. All pages of one comparison follow one another only while
 // nothing changes.
-func (c *Client) Reconciliation(ctx context.Context, after int) (Reconciliation, error) {
+func (c *Client) Reconciliation(ctx context.Context, tenant string, after int) (Reconciliation, error) {
 	var r Reconciliation
-	return r, c.get(ctx, "/v1/reconciliation?after="+strconv.Itoa(after), &r)
+	return r, c.get(ctx, "/v1/reconciliation?"+pageOf(tenant, strconv.Itoa(after)), &r)
 }
 
 // RackTokenRequest is the body of POST /v1/rack-tokens.
@@ -124,7 +170,10 @@ type RackToken struct {
 	Token   string     `json:"token,omitzero"` // SECRET.FINGERPRINT, see [Token]
 	Uses    int64      `json:"uses"`           // nodes that it lets in: the hosts of the rack that were to come when it was made
 	Used    int64      `json:"used"`
+	Made    canon.Time `json:"made"`
+	MadeBy  string     `json:"made_by"` // principal
 	Expires canon.Time `json:"expires"`
+	Ended   canon.Time `json:"ended,omitzero"` // used up or revoked
 }
 
 // NewRackToken asks for a token for the hosts of a rack that are to come.
@@ -133,16 +182,16 @@ func (c *Client) NewRackToken(ctx context.Context, r RackTokenRequest) (RackToke
 	return t, c.post(ctx, "/v1/rack-tokens", r, &t)
 }
 
-// RackTokens is the answer to GET /v1/rack-tokens?after=ID: those that are still good.
+// RackTokens is the answer to GET /v1/rack-tokens?after=ID&all=true&tenant=TENANT.
 type RackTokens struct {
 	Tokens []RackToken `json:"tokens"`
 	After  string      `json:"after,omitzero"`
 }
 
-// RackTokens lists the tokens of racks that are still good, without their texts.
-func (c *Client) RackTokens(ctx context.Context, after string) (RackTokens, error) {
+// RackTokens lists the tokens of racks that are still good, or all, without their texts.
+func (c *Client) RackTokens(ctx context.Context, tenant, after string, all bool) (RackTokens, error) {
 	var t RackTokens
-	return t, c.get(ctx, "/v1/rack-tokens?after="+url.QueryEscape(after), &t)
+	return t, c.get(ctx, "/v1/rack-tokens?"+pageOf(tenant, after)+"&all="+strconv.FormatBool(all), &t)
 }
 
 // RevokeRackToken ends the token of a rack. Nodes that it let in stay.

@@ -51,6 +51,7 @@ const (
 	CodeGPU        = "inventory.gpu"
 	CodeDuplicate  = "inventory.duplicate"
 	CodeTaken      = "inventory.taken"
+	CodeRetired    = "inventory.retired"
 )
 
 // Codes are all codes of faults.
@@ -68,6 +69,7 @@ var Codes = []claim.Code{
 	{Code: CodeGPU, Means: "it is neither the serial of a GPU's certificate nor a PDI"},
 	{Code: CodeDuplicate, Means: "an earlier row has it"},
 	{Code: CodeTaken, Means: "another host of the inventory has it"},
+	{Code: CodeRetired, Means: "the asset was retired: its name is not given again"},
 }
 
 // Column is one column of an inventory; in JSON a member of a host.
@@ -94,9 +96,9 @@ const (
 // Columns are the columns of an inventory, in the order of the template. A file may have them in another order, and may
 // leave out those that are not required.
 var Columns = []Column{
-	{columnAsset, true, "your own name of the machine, once: at most 64 of letters, digits, '.', '_' and '-'", "A-0042"},
+	{columnAsset, true, "your own name of the machine, of no other and of none that was retired: at most 64 of letters, digits, '.', '_' and '-'", "A-0042"},
 	{columnSite, true, "where it stands, in lower case: at most 64 of a-z, 0-9, '.' and '-'", "fra1"},
-	{columnRack, true, "its rack at that site: as asset; one join token is made for each rack", "B07"},
+	{columnRack, true, "its rack at that site, of the same characters as an asset; one join token is made for each rack", "B07"},
 	{columnHost, false, "its name in your network, at most 253 characters", "gpu42.fra1.example"},
 	{columnBoard, false, "serial number of its board, at most 64 characters; kept, and shown by no evidence", "S123456X7"},
 	{columnEK, false, "TPM: endorsement certificate (PEM, or base64 of DER), or SHA-256 of its key's SubjectPublicKeyInfo in hex", "9f2c41d7a0b3e5f6081726354453627180a1b2c3d4e5f60718293a4b5c6d7e8f"},

@@ -338,7 +338,7 @@ func codes() (all []string) {
 func TestCodes(t *testing.T) {
 	want := []string{
 		"inventory.cells", "inventory.too-long", "inventory.member", "inventory.required", "inventory.name", "inventory.no-identity", "inventory.ek",
-		"inventory.chip-id", "inventory.chip-masked", "inventory.ppid", "inventory.gpu", "inventory.duplicate", "inventory.taken",
+		"inventory.chip-id", "inventory.chip-masked", "inventory.ppid", "inventory.gpu", "inventory.duplicate", "inventory.taken", "inventory.retired",
 	}
 	if !slices.Equal(codes(), want) {
 		t.Errorf("%q", codes())

@@ -3,6 +3,7 @@ package enrol
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,8 +45,8 @@ func primary(kind string) bool {
 	return kind == attest.IdentityTPMEK || kind == attest.IdentityAMDChip || kind == attest.IdentityIntelPPID
 }
 
-// isGPU reports whether a kind is one of NVIDIA's devices, in an inventory or in evidence.
-func isGPU(kind string) bool { return strings.HasPrefix(kind, "nvidia-") }
+// IsGPU reports whether a kind is one of NVIDIA's devices, in an inventory or in evidence.
+func IsGPU(kind string) bool { return strings.HasPrefix(kind, "nvidia-") }
 
 type key struct{ kind, value string }
 
@@ -77,11 +78,14 @@ func Reconcile(f Fleet) Reconciled {
 	for _, a := range f.Aliases {
 		r.aliases[key{KindLeaf, string(a.Alias)}] = string(a.Value)
 	}
-	// A GPU that the inventory names by its certificate's serial is that PDI, under whatever serial it shows up today.
-	for leaf, pdi := range r.aliases {
+	// A GPU that the inventory names by its certificate's serial is that PDI, under whatever serial it shows up today. Of two
+	// hosts that list two serials of one, the one with the lesser serial has it.
+	leaves := slices.SortedFunc(maps.Keys(r.aliases), func(a, b key) int { return strings.Compare(a.value, b.value) })
+	for _, leaf := range leaves {
+		pdi := key{KindPDI, r.aliases[leaf]}
 		if i, ok := r.listed[leaf]; ok {
-			if _, ok := r.listed[key{KindPDI, pdi}]; !ok {
-				r.listed[key{KindPDI, pdi}] = i
+			if _, ok := r.listed[pdi]; !ok {
+				r.listed[pdi] = i
 			}
 		}
 	}
@@ -209,7 +213,7 @@ func (r *reconciling) place(n int) string {
 
 // listing returns the host that lists a device which a node shows.
 func (r *reconciling) listing(d ledger.Device) (int, bool) {
-	if !isGPU(d.Kind) {
+	if !IsGPU(d.Kind) {
 		i, ok := r.listed[keyOf(d)]
 		return i, ok
 	}
@@ -225,9 +229,9 @@ func (r *reconciling) listing(d ledger.Device) (int, bool) {
 func (r *reconciling) same(listed, shown ledger.Device) bool {
 	switch listed.Kind {
 	case KindPDI:
-		return isGPU(shown.Kind) && string(listed.Value) == string(shown.Value)
+		return IsGPU(shown.Kind) && string(listed.Value) == string(shown.Value)
 	case KindLeaf:
-		return isGPU(shown.Kind) && (string(listed.Value) == string(shown.Alias) || r.aliases[keyOf(listed)] == string(shown.Value))
+		return IsGPU(shown.Kind) && (string(listed.Value) == string(shown.Alias) || r.aliases[keyOf(listed)] == string(shown.Value))
 	}
 	return listed.Compare(shown) == 0
 }
@@ -243,7 +247,7 @@ func (r *reconciling) host(i int) {
 	}
 	n := r.nodesOf[i][0]
 	node := &r.Nodes[n]
-	record.Node, record.State = node.ID, client.HostJoined
+	record.Node, record.Joined, record.State = node.ID, node.Joined, client.HostJoined
 	if node.Verdict != "" {
 		record.State, record.Decided = node.Verdict, node.Decided
 	}
@@ -318,5 +322,5 @@ func (r *reconciling) node(n int) {
 
 // lists reports whether a host lists devices of a class, so that one more of it is one too many.
 func (r *reconciling) lists(host int, kind string) bool {
-	return slices.ContainsFunc(r.Hosts[host].Devices, func(d ledger.Device) bool { return d.Kind == kind || isGPU(kind) && isGPU(d.Kind) })
+	return slices.ContainsFunc(r.Hosts[host].Devices, func(d ledger.Device) bool { return d.Kind == kind || IsGPU(kind) && IsGPU(d.Kind) })
 }

@@ -43,6 +43,21 @@ func node(id string, joined int, rack, proven, holds string) enrol.Node {
 	return n
 }
 
+// TestReconcileIsDeterministic: of two hosts that list two serials of one GPU, always the same has it.
+func TestReconcileIsDeterministic(t *testing.T) {
+	f := enrol.Fleet{
+		Hosts:   []ledger.Host{host("A", "R1", "eA lnew"), host("B", "R1", "eB lold")},
+		Nodes:   []enrol.Node{node("n1", 1, "R1", "eA", ""), node("n2", 2, "R1", "eB gPDI/newest", "")},
+		Aliases: devs("gPDI/new gPDI/newest gPDI/old"),
+	}
+	for range 100 {
+		r := enrol.Reconcile(f)
+		if len(r.Findings) != 1 || r.Findings[0].Kind != "moved" || !strings.Contains(r.Findings[0].Problem, "is listed for asset A,") {
+			t.Fatalf("%+v", r.Findings)
+		}
+	}
+}
+
 func TestReconcile(t *testing.T) {
 	a, b := host("A", "R1", "eA lgA"), host("B", "R2", "eB")
 	for _, tc := range []struct {

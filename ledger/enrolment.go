@@ -19,16 +19,17 @@ const (
 	BasisActivation = "activation" // a secret that only the TPM with the endorsement key could open, and only beside the attestation key, came back
 	BasisRevoked    = "revoked"    // none is left: the node is out, and its devices are nobody's
 	BasisInventory  = "inventory"  // the operator said so: a host is to come, and nobody proved anything
+	BasisRetired    = "retired"    // the operator took the host out of the inventory, for good: its name is not given again, its devices may be
 	BasisShown      = "shown"      // the node's evidence, fresh and bound, showed other devices than before, whatever the verdict: it holds none by that
 )
 
-var bases = []string{BasisToken, BasisEvidence, BasisActivation, BasisRevoked, BasisInventory, BasisShown}
+var bases = []string{BasisToken, BasisEvidence, BasisActivation, BasisRevoked, BasisInventory, BasisRetired, BasisShown}
 
 // Enrolment records what a verifier believes of a node, and on what ground. The log that goes on after one that was closed
 // has those that stand again, see [Carried].
 type Enrolment struct {
 	Type     string       `json:"type"`
-	Node     string       `json:"node,omitzero"` // absent of an inventory alone
+	Node     string       `json:"node,omitzero"` // absent of an inventory; of what was retired it is optional: the node that it was
 	Basis    string       `json:"basis"`
 	EK       canon.Digest `json:"ek,omitzero"`       // of an activation: SHA-256 of the endorsement key's SubjectPublicKeyInfo (DER)
 	AK       canon.Hex    `json:"ak,omitzero"`       // of an activation: name of the attestation key
@@ -36,7 +37,9 @@ type Enrolment struct {
 	Evidence canon.Digest `json:"evidence,omitzero"` // of what was shown: body of the evidence
 	Site     string       `json:"site,omitzero"`     // of a token that was one rack's: where that is
 	Rack     string       `json:"rack,omitzero"`
-	Host     *Host        `json:"host,omitzero"`   // of an inventory
+	Host     *Host        `json:"host,omitzero"`   // of an inventory, and of what was retired: as it stood
+	By       string       `json:"by,omitzero"`     // of what was retired: the principal who did it
+	Reason   string       `json:"reason,omitzero"` // of what was retired, optional
 	Tenant   string       `json:"tenant,omitzero"` // of a token: whose node it is, a provider's; absent: the verifier's own
 	Verifier string       `json:"verifier"`        // who vouches
 }
@@ -75,7 +78,7 @@ func ParseEnrolment(data []byte) (Enrolment, error) {
 		return Enrolment{}, fmt.Errorf("enrolment: type %.80q is not known to this build, want %q", e.Type, EnrolmentType)
 	case !slices.Contains(bases, e.Basis):
 		return Enrolment{}, fmt.Errorf("enrolment: basis %.80q is not known to this build", e.Basis)
-	case e.Node == "" && e.Basis != BasisInventory || e.Verifier == "":
+	case e.Node == "" && e.Basis != BasisInventory && e.Basis != BasisRetired || e.Verifier == "":
 		return Enrolment{}, errors.New("enrolment: node and verifier are needed")
 	case e.EK.IsZero() == (e.Basis == BasisActivation) || (len(e.AK) == 0) == (e.Basis == BasisActivation):
 		return Enrolment{}, errors.New("enrolment: an activation has ek and ak, and nothing else has")

@@ -31,6 +31,14 @@ func TestParseEnrolment(t *testing.T) {
 			}
 		}
 	}
+	byRetired := func(change func(*ledger.Enrolment)) func(*ledger.Enrolment) {
+		return func(e *ledger.Enrolment) {
+			e.Basis, e.EK, e.AK, e.Host, e.By, e.Reason = ledger.BasisRetired, canon.Digest{}, nil, inventoryHost(), "user:olga", "sold"
+			if change != nil {
+				change(e)
+			}
+		}
+	}
 	byShown := func(change func(*ledger.Enrolment)) func(*ledger.Enrolment) {
 		return func(e *ledger.Enrolment) {
 			e.Basis, e.EK, e.AK, e.Evidence = ledger.BasisShown, canon.Digest{}, nil, canon.Sum([]byte("evidence"))
@@ -70,6 +78,14 @@ func TestParseEnrolment(t *testing.T) {
 		{"by evidence, of as many as there may be", byEvidence(slices.Repeat(device, ledger.MaxDevices)), ""},
 		{"by evidence, of one more", byEvidence(slices.Repeat(device, ledger.MaxDevices+1)), "at most 64"},
 		{"of an inventory", byInventory(nil), ""},
+		{"retired", byRetired(nil), ""},
+		{"retired, and no node was it", byRetired(func(e *ledger.Enrolment) { e.Node = "" }), ""},
+		{"retired, and nobody says why", byRetired(func(e *ledger.Enrolment) { e.Reason = "" }), ""},
+		{"retired, without a host", byRetired(func(e *ledger.Enrolment) { e.Host = nil }), "and so has what was retired"},
+		{"retired by nobody", byRetired(func(e *ledger.Enrolment) { e.By = "" }), "what was retired says by whom"},
+		{"retired, with a long reason", byRetired(func(e *ledger.Enrolment) { e.Reason = strings.Repeat("x", ledger.MaxReason+1) }), "reason of 1025, at most 1024"},
+		{"an activation with a reason", func(e *ledger.Enrolment) { e.Reason = "sold" }, "nothing else does"},
+		{"of an inventory, by somebody", byInventory(func(e *ledger.Enrolment) { e.By = "user:olga" }), "nothing else does"},
 		{"of an inventory, with a node", byInventory(func(e *ledger.Enrolment) { e.Node = "node-1" }), "every one but that of an inventory has a node"},
 		{"of an inventory, without a host", byInventory(func(e *ledger.Enrolment) { e.Host = nil }), "one of an inventory has a host"},
 		{"by a token, with a host", func(e *ledger.Enrolment) {

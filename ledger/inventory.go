@@ -112,10 +112,14 @@ func (h Host) Same(o Host) bool {
 // checkPlaces checks what an enrolment says of an inventory and of racks.
 func (e Enrolment) checkPlaces() error {
 	switch {
-	case (e.Host == nil) == (e.Basis == BasisInventory):
-		return errors.New("enrolment: one of an inventory has a host, and nothing else has")
-	case (e.Node == "") != (e.Basis == BasisInventory):
+	case (e.Host == nil) == (e.Basis == BasisInventory || e.Basis == BasisRetired):
+		return errors.New("enrolment: one of an inventory has a host, and so has what was retired, and nothing else has")
+	case (e.Node == "") != (e.Basis == BasisInventory) && e.Basis != BasisRetired:
 		return errors.New("enrolment: every one but that of an inventory has a node")
+	case (e.By == "") == (e.Basis == BasisRetired) || e.Reason != "" && e.Basis != BasisRetired:
+		return errors.New("enrolment: what was retired says by whom, and may say why, and nothing else does")
+	case len(e.By) > MaxStream || len(e.Reason) > MaxReason:
+		return fmt.Errorf("enrolment: by of %d bytes, at most %d; reason of %d, at most %d", len(e.By), MaxStream, len(e.Reason), MaxReason)
 	case (e.Site == "") != (e.Rack == "") || e.Site != "" && e.Basis != BasisToken:
 		return errors.New("enrolment: one by the token of a rack has site and rack, and nothing else has")
 	case e.Evidence.IsZero() == (e.Basis == BasisShown):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/market/vetting"
 )
 
@@ -69,6 +70,29 @@ func (c caller) ownNodes(f *filter) {
 	default:
 		f.and(`1 = 0`)
 	}
+}
+
+// inScope reports whether the nodes of a caller's scope, if it names some, include a node. Of no node at all is what is not
+// of those in the scope either.
+func (c caller) inScope(node string) bool {
+	nodes := c.token.Grant.Scope.Nodes
+	return len(nodes) == 0 || slices.Contains(nodes, node)
+}
+
+// tenantFor returns whose inventory a caller means: that of the tenant which it names, if it may know of that one, else its
+// own. An admin's own is the verifier's own house's.
+func (c caller) tenantFor(named string) (string, error) {
+	own := c.token.Grant.Tenant
+	switch {
+	case named == "" || named == own:
+		return own, nil
+	case c.use != client.RoleAdmin && (c.use != client.RoleAuditor || own != ""):
+		return "", errNothing
+	}
+	if err := ledger.CheckTenant(named); err != nil {
+		return "", refuse(codeMalformed, "%v", err)
+	}
+	return named, nil
 }
 
 // ownMachines restricts a query to the rows of table machine, certificates and devices, that a caller may know of: those of

@@ -87,8 +87,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"POST /v1/join-tokens": "operator admin", "DELETE /v1/nodes/{node}": "operator admin", "GET /v1/nodes": "operator auditor admin", "GET /v1/nodes/{node}/refusal": "operator admin",
 		"GET /v1/entries": "auditor admin", "GET /v1/blobs/{digest}": "auditor admin",
 		"GET /v1/heads/{stream}": "node operator auditor admin", "GET /v1/results/{evidence}": "node operator auditor admin", "GET /v1/results/{evidence}/ear": "node operator auditor admin",
-		"POST /v1/inventory": "operator admin", "GET /v1/inventory": "operator admin", "GET /v1/reconciliation": "operator admin",
-		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator admin", "DELETE /v1/rack-tokens/{token}": "operator admin", "GET /v1/place": "node",
+		"POST /v1/inventory": "operator admin", "GET /v1/inventory": "operator auditor admin", "GET /v1/reconciliation": "operator auditor admin",
+		"POST /v1/retirements": "operator admin", "GET /v1/retirements": "operator auditor admin", "GET /v1/retention": "auditor admin",
+		"POST /v1/rack-tokens": "operator admin", "GET /v1/rack-tokens": "operator auditor admin", "DELETE /v1/rack-tokens/{token}": "operator admin", "GET /v1/place": "node",
 		"GET /v1/certificates": "operator auditor admin", "POST /v1/certificates": "operator admin", "POST /v1/certificates/simulate": "operator admin",
 		"GET /v1/certificates/{id}": "operator auditor admin", "POST /v1/certificates/{id}/acts": "operator admin", "POST /v1/devices/{id}/acts": "operator admin",
 		"POST /v1/claims": "admin", "GET /v1/claims/{claim}/keeps": "operator admin", "POST /v1/revocations": "admin", "POST /v1/issuers": "admin",
@@ -145,6 +146,12 @@ func TestStrangersLearnNothing(t *testing.T) {
 		l.act(cert.ID, client.CertificateAct{Act: vetting.ActAssign, Reviewer: rita.Record.Principal})
 		want(t, l.pass(rita, cert.ID), vetting.Certified, claim.TierAnonymous)
 		n.prove() // the certificate's device is known to be this host's
+		_, err := l.client(ours.Token).ImportHosts(t.Context(), []ledger.Host{l.listed("A-secret", l.chip("one")), l.listed("A-secret-too", l.chip("not here")), l.listed("A-secret-gone", l.chip("gone"))})
+		must(t, err)
+		_, err = l.client(ours.Token).NewRackToken(t.Context(), client.RackTokenRequest{Site: "fra1", Rack: "R1"})
+		must(t, err)
+		_, err = l.client(ours.Token).Retire(t.Context(), client.RetireRequest{Asset: "A-secret-gone"})
+		must(t, err)
 		device := cert.Place.Devices[0].ID
 		there := map[string]string{"{node}": n.id, "{stream}": ledger.NodeStream(n.id), "{digest}": evidence.String(), "{evidence}": evidence.String(), "{token}": ours.Record.ID, "providers/{id}": "providers/dc-a",
 			"certificates/{id}": "certificates/" + cert.ID, "devices/{id}": "devices/" + device, "{claim}": said.String()}
@@ -156,6 +163,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			"POST /v1/providers/{id}/refusal": {"there": `{"policy":"regulated"}`, "nowhere": `{"policy":"regulated"}`},
 			"POST /v1/certificates":           {"there": `{"provider":"dc-a","host":"` + n.id + `","tier":"anonymous"}`, "nowhere": `{"provider":"none","host":"node-0000","tier":"anonymous"}`},
 			"POST /v1/certificates/{id}/acts": {"there": `{"act":"assess"}`, "nowhere": `{"act":"assess"}`},
+			"POST /v1/retirements":            {"there": `{"asset":"A-secret"}`, "nowhere": `{"asset":"A-none"}`},
 			"POST /v1/devices/{id}/acts":      {"there": `{"act":"release","host":"` + n.id + `"}`, "nowhere": `{"act":"release","host":"node-0000"}`},
 		}
 		ask := func(op described, what string, values map[string]string, credential string) (int, string) {
@@ -181,7 +189,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			resp, answer := l.send(op.method, path, credential, contentType, []byte(body))
 			return resp.StatusCode, string(answer)
 		}
-		secrets := []string{n.id, evidence.String(), "dc-a", ours.Record.ID, cert.ID, device, said.String()}
+		secrets := []string{n.id, evidence.String(), "dc-a", ours.Record.ID, cert.ID, device, said.String(), "A-secret", "fra1"}
 		for _, c := range []struct {
 			name, credential string
 			status           int    // of every answer; 0: it depends
@@ -329,7 +337,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			}
 		})
 		n.challenge() // none of it ended anything of ours
-		_, err := l.client(ours.Token).Whoami(t.Context())
+		_, err = l.client(ours.Token).Whoami(t.Context())
 		must(t, err)
 		must(t, l.client(ours.Token).Revoke(t.Context(), n.id))
 		_, err = n.client().Challenge(t.Context(), nil)

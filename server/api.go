@@ -162,6 +162,7 @@ func (s *Server) routes() http.Handler {
 		s.tokenOperations(api)
 		s.benchmarkOperations(api)
 		s.inventoryOperations(api)
+		s.retentionOperations(api)
 		s.certificateOperations(api)
 		s.providerOperations(api)
 		s.issuerOperations(api)

@@ -8,9 +8,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -97,9 +99,9 @@ func (s *Server) planBenchmark(ctx context.Context, r client.PlanRequest) (clien
 	case len(slices.Compact(slices.Clone(nodes))) != len(nodes):
 		return client.Planned{}, refuse(codeMalformed, "a node is named twice")
 	case r.In != 0 && (r.In < minBenchmarkLead/1000 || r.In > maxBenchmarkLead/1000):
-		return client.Planned{}, refuse(codeMalformed, "in %d s, want %d to %d", r.In, minBenchmarkLead/1000, maxBenchmarkLead/1000)
+		return client.Planned{}, refuse(codeMalformed, "in %s, want %s to %s", inWords(r.In), inWords(minBenchmarkLead/1000), inWords(maxBenchmarkLead/1000))
 	case r.Every != 0 && (r.Every < MinRepeat || r.Every > MaxRepeat):
-		return client.Planned{}, refuse(codeMalformed, "every %d s, want %d to %d", r.Every, MinRepeat, MaxRepeat)
+		return client.Planned{}, refuse(codeMalformed, "every %s, want %s to %s", inWords(r.Every), inWords(MinRepeat), inWords(MaxRepeat))
 	}
 	shape, err := capacity.ShapeFor(r.Memory)
 	if err != nil {
@@ -124,6 +126,12 @@ func (s *Server) planBenchmark(ctx context.Context, r client.PlanRequest) (clien
 		return err
 	})
 	return p, err
+}
+
+// inWords says seconds as people write a duration.
+func inWords(seconds int64) string {
+	const most = int64(math.MaxInt64 / time.Second)
+	return (time.Duration(min(max(seconds, -most), most)) * time.Second).String()
 }
 
 // nextRound returns an instant that nobody can know: half to one and a half of a period after another one.

@@ -50,19 +50,40 @@ func (r *entryReader) mayRead(ctx context.Context, e ledger.Entry) (bool, error)
 	case r.who.ofTheHouse():
 		return true, nil
 	}
-	node, err := r.nodeOf(ctx, e)
+	node, tenant, err := r.nodeOf(ctx, e)
 	var erased *ErasedError
 	if errors.As(err, &erased) || errors.Is(err, fs.ErrNotExist) { // whose it was, nobody can tell any more
 		return false, nil
 	}
-	if err != nil || node == "" {
+	if err != nil {
 		return false, err
+	}
+	if node == "" { // a host of an inventory, of which no node may ever be
+		grant := r.who.token.Grant
+		return tenant != "" && tenant == grant.Tenant && len(grant.Scope.Nodes) == 0, nil
 	}
 	return r.ownsNode(ctx, node)
 }
 
-// nodeOf returns the node that an entry is of, or nothing.
-func (r *entryReader) nodeOf(ctx context.Context, e ledger.Entry) (string, error) {
+// nodeOf returns the node that an entry is of, or nothing; of a host of an inventory, whose it is.
+func (r *entryReader) nodeOf(ctx context.Context, e ledger.Entry) (node, tenant string, err error) {
+	node, err = r.nodeNamed(ctx, e)
+	if err != nil || node != "" || e.Kind != ledger.KindEnrolment {
+		return node, "", err
+	}
+	body, err := r.s.store.Blob(ctx, e.Body)
+	if err != nil {
+		return "", "", err
+	}
+	n, err := ledger.ParseEnrolment(body)
+	if err != nil || n.Host == nil {
+		return "", "", err
+	}
+	return "", n.Host.Tenant, nil
+}
+
+// nodeNamed returns the node that an entry or its body names, or nothing.
+func (r *entryReader) nodeNamed(ctx context.Context, e ledger.Entry) (string, error) {
 	if stream := e.Stream; e.Kind == ledger.KindEvidence {
 		return strings.TrimPrefix(stream, ledger.NodeStream("")), nil
 	}

@@ -2,13 +2,17 @@ package server
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/assay-network/assay/attest"
 	"github.com/assay-network/assay/attest/claim"
+	"github.com/assay-network/assay/client"
+	"github.com/assay-network/assay/enrol"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/verifier"
 )
@@ -108,4 +112,83 @@ func (s *Server) TestingOnlySetRules(ctx context.Context, p vetting.Parameters) 
 func IssuerKeys(ctx context.Context, url string) error {
 	_, err := newIssuers(time.Now).keys(ctx, url)
 	return err
+}
+
+// TestingOnlyFill puts hosts, and nodes with what they show and hold, into the tables of a tenant.
+func (s *Server) TestingOnlyFill(ctx context.Context, tenant string, hosts []ledger.Host, nodes []enrol.Node) error {
+	return s.store.Tx(ctx, func(tx *Tx) error {
+		for _, h := range hosts {
+			h.Tenant = tenant
+			if err := putHost(ctx, tx.SQL, h); err != nil {
+				return err
+			}
+		}
+		for _, n := range nodes {
+			if err := insertNode(ctx, tx.SQL, n.ID, tenant, n.Joined); err != nil {
+				return err
+			}
+			if err := putPlacement(ctx, tx.SQL, n.ID, n.Site, n.Rack); err != nil {
+				return err
+			}
+			if n.Verdict != "" {
+				id := canon.Sum([]byte(n.ID))
+				if _, err := tx.SQL.ExecContext(ctx, `INSERT INTO challenge(id, node, body, expires, log) VALUES ($1, $2, $1, 0, 1)`, id[:], n.ID); err != nil {
+					return err
+				}
+				_, err := tx.SQL.ExecContext(ctx, `INSERT INTO submission(evidence, challenge, node, received, promise, state, appraisal, result, outcome, decided)
+					VALUES ($1, $1, $2, $3, $1, 'decided', $1, $1, $4, $3)`, id[:], n.ID, int64(n.Decided), n.Verdict)
+				if err != nil {
+					return err
+				}
+			}
+			var shown []ledger.Device
+			for _, d := range n.Proven {
+				if d.Kind == attest.IdentityTPMEK {
+					if err := putActivation(ctx, tx.SQL, n.ID, []byte{1}, canon.Digest(d.Value), n.Joined); err != nil {
+						return err
+					}
+					continue
+				}
+				shown = append(shown, d)
+			}
+			if err := putShown(ctx, tx.SQL, n.ID, shown); err != nil {
+				return err
+			}
+			for _, d := range n.Holds {
+				if err := insertDevice(ctx, tx.SQL, n.ID, attest.Identity{Kind: d.Kind, Value: d.Value}, n.Joined); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// TestingOnlyPlace says what the inventory says of a node, as the node is told.
+func (s *Server) TestingOnlyPlace(ctx context.Context, node string) (client.Place, error) {
+	return s.placeOf(ctx, node)
+}
+
+// TestingOnlyPlaceOfAll says the same by the whole fleet.
+func (s *Server) TestingOnlyPlaceOfAll(ctx context.Context, tenant, node string) (client.Place, error) {
+	f, err := s.fleet(ctx, tenant)
+	return placeIn(f, node), err
+}
+
+// TestingOnlyRack says what became of the hosts of a rack, by the part of the fleet that concerns them and by the whole.
+func (s *Server) TestingOnlyRack(ctx context.Context, tenant, site, rack string) (part, whole []client.HostRecord, err error) {
+	err = s.store.db.Snapshot(ctx, func(tx *sql.Tx) error {
+		part, err = hostsIn(ctx, tx, tenant, site, rack)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := s.fleet(ctx, tenant)
+	for _, h := range enrol.Reconcile(f).Hosts {
+		if h.Host.Site == site && h.Host.Rack == rack {
+			whole = append(whole, h)
+		}
+	}
+	return part, whole, err
 }

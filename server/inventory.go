@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -39,16 +40,23 @@ type (
 		Body client.ImportRequest
 	}
 	inventoryInput struct {
-		After string `query:"after" doc:"an asset: the page begins after it"`
+		Tenant string `query:"tenant" doc:"whose, for an admin and an auditor of the house; absent: the caller's own"`
+		After  string `query:"after" doc:"an asset: the page begins after it"`
 	}
 	reconciliationInput struct {
-		After int `query:"after" minimum:"0" doc:"number of findings that were read"`
+		Tenant string `query:"tenant" doc:"whose, for an admin and an auditor of the house; absent: the caller's own"`
+		After  int    `query:"after" minimum:"0" doc:"number of findings that were read"`
 	}
 	rackTokenInput struct {
 		Body client.RackTokenRequest
 	}
 	rackTokensInput struct {
-		After string `query:"after" doc:"id of a token: the page begins after it"`
+		Tenant string `query:"tenant" doc:"whose, for an admin and an auditor of the house; absent: the caller's own"`
+		After  string `query:"after" doc:"id of a token: the page begins after it"`
+		All    bool   `query:"all" doc:"also those that let nobody in any more"`
+	}
+	retireInput struct {
+		Body client.RetireRequest
 	}
 )
 
@@ -57,21 +65,45 @@ func (s *Server) inventoryOperations(api huma.API) {
 		func(ctx context.Context, in *importInput) (*answer[client.Imported], error) {
 			return answered(s.importHosts(ctx, tenantOf(ctx), in.Body.Hosts))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/inventory", "inventory", "List the hosts of the inventory and what became of each", http.StatusOK, 0, schemeOperator, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/inventory", "inventory", "List the hosts of the inventory and what became of each", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *inventoryInput) (*answer[client.Inventory], error) {
-			return answered(s.inventory(ctx, tenantOf(ctx), in.After))
+			tenant, err := callerOf(ctx).tenantFor(in.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			return answered(s.inventory(ctx, callerOf(ctx), tenant, in.After))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/reconciliation", "reconciliation", "Compare the inventory with what nodes show", http.StatusOK, 0, schemeOperator, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/reconciliation", "reconciliation", "Compare the inventory with what nodes show", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *reconciliationInput) (*answer[client.Reconciliation], error) {
-			return answered(s.reconciliation(ctx, tenantOf(ctx), in.After))
+			tenant, err := callerOf(ctx).tenantFor(in.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			return answered(s.reconciliation(ctx, callerOf(ctx), tenant, in.After))
 		})
 	register(s, api, operation(http.MethodPost, "/v1/rack-tokens", "rackToken", "Make a token that lets the hosts of one rack in", http.StatusCreated, MaxJSON, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *rackTokenInput) (*answer[client.RackToken], error) {
 			return answered(s.newRackToken(ctx, callerOf(ctx), in.Body))
 		})
-	register(s, api, operation(http.MethodGet, "/v1/rack-tokens", "rackTokens", "List the tokens of racks that are still good", http.StatusOK, 0, schemeOperator, schemeAdmin),
+	register(s, api, operation(http.MethodGet, "/v1/rack-tokens", "rackTokens", "List the tokens of racks, without their texts", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *rackTokensInput) (*answer[client.RackTokens], error) {
-			return answered(s.rackTokens(ctx, tenantOf(ctx), in.After))
+			tenant, err := callerOf(ctx).tenantFor(in.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			return answered(s.rackTokens(ctx, callerOf(ctx), tenant, in.After, in.All))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/retirements", "retire", "Take a host out of the inventory, for good, and revoke the node that it is", http.StatusCreated, MaxJSON, schemeOperator, schemeAdmin),
+		func(ctx context.Context, in *retireInput) (*answer[client.Retired], error) {
+			return answered(s.retire(ctx, callerOf(ctx), in.Body))
+		})
+	register(s, api, operation(http.MethodGet, "/v1/retirements", "retirements", "List the hosts that were taken out of the inventory", http.StatusOK, 0, schemeOperator, schemeAuditor, schemeAdmin),
+		func(ctx context.Context, in *inventoryInput) (*answer[client.Retirements], error) {
+			tenant, err := callerOf(ctx).tenantFor(in.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			return answered(s.retirements(ctx, callerOf(ctx), tenant, in.After))
 		})
 	register(s, api, operation(http.MethodDelete, "/v1/rack-tokens/{token}", "revokeRackToken", "Revoke the token of a rack", http.StatusNoContent, 0, schemeOperator, schemeAdmin),
 		func(ctx context.Context, in *tokenInput) (*empty, error) {
@@ -115,6 +147,14 @@ func (s *Server) importHosts(ctx context.Context, tenant string, hosts []ledger.
 			old, err := hostOf(ctx, tx.SQL, tenant, h.Asset)
 			if err != nil {
 				return err
+			}
+			gone, err := retiredAt(ctx, tx.SQL, tenant, h.Asset)
+			if err != nil {
+				return err
+			}
+			if gone != 0 {
+				refuseHost(&done.Hosts[i], "asset", enrol.CodeRetired, fmt.Sprintf("asset %s was retired at %s", h.Asset, gone), "take the row out of the file; a machine that comes back gets an asset name of its own")
+				continue
 			}
 			if old == nil {
 				have++
@@ -234,20 +274,16 @@ func (s *Server) newRackToken(ctx context.Context, who caller, r client.RackToke
 	case r.Life == 0:
 		life = DefaultRackTokenLife
 	case r.Life < 0 || r.Life > int64(MaxRackTokenLife/time.Second) || life < minRackTokenLife:
-		return client.RackToken{}, refuse(codeMalformed, "a life of %d seconds, want %d to %d", r.Life, int64(minRackTokenLife/time.Second), int64(MaxRackTokenLife/time.Second))
-	}
-	f, err := s.fleet(ctx, tenant)
-	if err != nil {
-		return client.RackToken{}, err
+		return client.RackToken{}, refuse(codeMalformed, "a life of %s, want %s to %s", inWords(r.Life), minRackTokenLife, MaxRackTokenLife)
 	}
 	hosts, uses := 0, int64(0)
-	for _, h := range enrol.Reconcile(f).Hosts {
-		if h.Host.Site == r.Site && h.Host.Rack == r.Rack {
-			hosts++
-			if h.State == client.HostMissing {
-				uses++
-			}
-		}
+	err := s.store.db.Snapshot(ctx, func(tx *sql.Tx) error {
+		missing, all, err := missingIn(ctx, tx, tenant, r.Site, r.Rack)
+		hosts, uses = all, int64(missing)
+		return err
+	})
+	if err != nil {
+		return client.RackToken{}, fmt.Errorf("read the inventory of a rack: %w", err)
 	}
 	switch {
 	case hosts == 0:
@@ -276,21 +312,61 @@ func (s *Server) newRackToken(ctx context.Context, who caller, r client.RackToke
 		return client.RackToken{}, err
 	}
 	text := client.Token{Secret: secret.text, Fingerprint: key.ID()}.String()
-	return client.RackToken{ID: secret.id, Site: r.Site, Rack: r.Rack, Token: text, Uses: uses, Expires: expires}, nil
+	return client.RackToken{ID: secret.id, Site: r.Site, Rack: r.Rack, Token: text, Uses: uses, Made: now, MadeBy: who.token.Principal, Expires: expires}, nil
 }
 
-// rackTokens lists the tokens of a tenant's racks that still let a node in.
-func (s *Server) rackTokens(ctx context.Context, tenant, after string) (client.RackTokens, error) {
+// missingIn counts the hosts of a rack, and those of them of which no node is.
+func missingIn(ctx context.Context, tx *sql.Tx, tenant, site, rack string) (missing, all int, err error) {
+	records, err := hostsIn(ctx, tx, tenant, site, rack)
+	for _, h := range records {
+		if h.State == client.HostMissing {
+			missing++
+		}
+	}
+	return missing, len(records), err
+}
+
+// hostsIn returns the hosts of a rack and what became of each.
+func hostsIn(ctx context.Context, tx *sql.Tx, tenant, site, rack string) ([]client.HostRecord, error) {
+	hosts, err := readHosts(ctx, tx, `tenant = $1 AND site = $2 AND rack = $3`, tenant, site, rack)
+	if err != nil {
+		return nil, err
+	}
+	f, err := partOf(ctx, tx, tenant, hosts)
+	if err != nil {
+		return nil, err
+	}
+	var out []client.HostRecord
+	for _, h := range enrol.Reconcile(f).Hosts {
+		if h.Host.Site == site && h.Host.Rack == rack {
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
+// rackTokens lists the tokens of a tenant's racks that still let a node in, or all of them. They are of no node, so that who
+// reads some nodes alone reads none.
+func (s *Server) rackTokens(ctx context.Context, who caller, tenant, after string, all bool) (client.RackTokens, error) {
 	list := client.RackTokens{Tokens: []client.RackToken{}}
-	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT rack_token.id, site, rack, rack_token.uses, rack_token.used, expires FROM rack_token JOIN secret ON secret.id = rack_token.id
-		WHERE secret.tenant = $1 AND rack_token.id > $2 AND ended = 0 AND expires > $3 ORDER BY rack_token.id LIMIT $4`, tenant, after, int64(s.time()), MaxPage)
+	if !who.inScope("") {
+		return list, nil
+	}
+	var own filter
+	own.and(`secret.tenant = ? AND rack_token.id > ?`, tenant, after)
+	who.ownTime(&own, `created`)
+	if !all {
+		own.and(`ended = 0 AND expires > ?`, int64(s.time()))
+	}
+	rows, err := s.store.db.Reader().QueryContext(ctx, `SELECT rack_token.id, site, rack, rack_token.uses, rack_token.used, created, made_by, expires, ended
+		FROM rack_token JOIN secret ON secret.id = rack_token.id WHERE `+own.String()+` ORDER BY rack_token.id LIMIT `+strconv.Itoa(MaxPage), own.args...)
 	if err != nil {
 		return list, fmt.Errorf("list the tokens of racks: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var t client.RackToken
-		if err := rows.Scan(&t.ID, &t.Site, &t.Rack, &t.Uses, &t.Used, (*int64)(&t.Expires)); err != nil {
+		if err := rows.Scan(&t.ID, &t.Site, &t.Rack, &t.Uses, &t.Used, (*int64)(&t.Made), &t.MadeBy, (*int64)(&t.Expires), (*int64)(&t.Ended)); err != nil {
 			return list, fmt.Errorf("list the tokens of racks: %w", err)
 		}
 		list.Tokens = append(list.Tokens, t)

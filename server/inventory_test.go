@@ -82,7 +82,7 @@ func (n *node) place() client.Place {
 // findings renders what a reconciliation finds as KIND ASSET DEVICE-KIND.
 func (l *lab) findings() (out []string) {
 	l.t.Helper()
-	r, err := l.client(l.admin).Reconciliation(l.t.Context(), 0)
+	r, err := l.client(l.admin).Reconciliation(l.t.Context(), "", 0)
 	must(l.t, err)
 	for _, f := range r.Findings {
 		out = append(out, strings.Join(strings.Fields(f.Kind+" "+f.Asset+" "+f.Device.Kind), " "))
@@ -158,7 +158,7 @@ func TestInventoryPages(t *testing.T) {
 	var assets, found []string
 	pages := 0
 	for after, more := "", true; more; pages++ {
-		list, err := l.client(l.admin).Inventory(t.Context(), after)
+		list, err := l.client(l.admin).Inventory(t.Context(), "", after)
 		must(t, err)
 		for _, h := range list.Hosts {
 			assets = append(assets, h.Host.Asset)
@@ -166,7 +166,7 @@ func TestInventoryPages(t *testing.T) {
 		after, more = list.After, list.After != ""
 	}
 	for after, more := 0, true; more; pages++ {
-		r, err := l.client(l.admin).Reconciliation(t.Context(), after)
+		r, err := l.client(l.admin).Reconciliation(t.Context(), "", after)
 		must(t, err)
 		for _, f := range r.Findings {
 			found = append(found, f.Asset)
@@ -220,7 +220,7 @@ func TestRackTokens(t *testing.T) {
 		if in != 3 {
 			t.Errorf("%d came in, want 3", in)
 		}
-		list, err := l.client(l.admin).RackTokens(t.Context(), "")
+		list, err := l.client(l.admin).RackTokens(t.Context(), "", "", false)
 		must(t, err)
 		if len(list.Tokens) != 0 {
 			t.Errorf("a token that is used up is listed: %+v", list)
@@ -228,7 +228,7 @@ func TestRackTokens(t *testing.T) {
 		if again := l.rackToken(); again.Uses != 3 {
 			t.Errorf("%+v: who only joined has not come yet", again)
 		}
-		list, err = l.client(l.admin).RackTokens(t.Context(), "")
+		list, err = l.client(l.admin).RackTokens(t.Context(), "", "", false)
 		must(t, err)
 		if len(list.Tokens) != 1 || list.Tokens[0].Token != "" {
 			t.Errorf("%+v, want one, without its text", list)
@@ -266,7 +266,7 @@ func TestRevokeRackToken(t *testing.T) {
 		if p := refused(t, err, 403, "token"); !strings.Contains(p.Detail, "revoked") {
 			t.Errorf("%q", p.Detail)
 		}
-		list, err := l.client(l.admin).RackTokens(t.Context(), "")
+		list, err := l.client(l.admin).RackTokens(t.Context(), "", "", false)
 		must(t, err)
 		if len(list.Tokens) != 0 {
 			t.Errorf("it is listed: %+v", list)
@@ -511,7 +511,7 @@ func TestEnrolTPMs(t *testing.T) {
 	must(t, errors.Join(errs...))
 	l.advance()
 	same(t, "findings", l.findings(), nil)
-	list, err := l.client(l.admin).Inventory(t.Context(), "")
+	list, err := l.client(l.admin).Inventory(t.Context(), "", "")
 	must(t, err)
 	for i, h := range list.Hosts {
 		if h.State != client.Accept || h.Node != nodes[i].id {
@@ -580,7 +580,7 @@ func TestEnrolFleet(t *testing.T) {
 	must(t, errors.Join(errs...))
 	l.advance()
 	same(t, "findings", l.findings(), nil)
-	r, err := l.client(l.admin).Reconciliation(t.Context(), 0)
+	r, err := l.client(l.admin).Reconciliation(t.Context(), "", 0)
 	must(t, err)
 	if r.Hosts != count || r.Nodes != count || r.Waiting != 0 {
 		t.Errorf("%+v", r)

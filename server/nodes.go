@@ -136,21 +136,26 @@ func (s *Server) revoke(ctx context.Context, who caller, node string) error {
 		if err != nil || revoked != 0 {
 			return err
 		}
-		if err := endNode(ctx, tx.SQL, node, now); err != nil {
-			return err
-		}
-		if _, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE node = $2 AND ended = 0`, int64(now), node); err != nil {
-			return err
-		}
-		if err := addWork(ctx, tx.SQL, workRevoked, node, "", now); err != nil {
-			return err
-		}
-		return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisRevoked, Verifier: s.origin}, now)
+		return s.revokeNow(ctx, tx, node, now)
 	})
 	if err == nil {
 		s.log.Info("node revoked", "node", node, "by", who.token.Principal)
 	}
 	return err
+}
+
+// revokeNow ends a node whose row the transaction holds.
+func (s *Server) revokeNow(ctx context.Context, tx *Tx, node string, now canon.Time) error {
+	if err := endNode(ctx, tx.SQL, node, now); err != nil {
+		return err
+	}
+	if _, err := tx.SQL.ExecContext(ctx, `UPDATE secret SET ended = $1 WHERE node = $2 AND ended = 0`, int64(now), node); err != nil {
+		return fmt.Errorf("revoke node %s: %w", node, err)
+	}
+	if err := addWork(ctx, tx.SQL, workRevoked, node, "", now); err != nil {
+		return err
+	}
+	return logEnrolment(ctx, tx, ledger.Enrolment{Type: ledger.EnrolmentType, Node: node, Basis: ledger.BasisRevoked, Verifier: s.origin}, now)
 }
 
 // nodes lists a caller's nodes in the order of their ids, from the one after a given id on.

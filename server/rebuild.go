@@ -26,7 +26,7 @@ import (
 var folded = []string{
 	"arrival", "log", "entry", "run_filter", "stream", "tile", "heads", "stream_head",
 	"node", "device", "challenge", "submission", "activation", "tpm_clock", "issue", "erased", "benchmark",
-	"inventory", "inventory_device", "placement", "shown", "device_alias",
+	"inventory", "inventory_device", "retired", "placement", "shown", "device_alias",
 	"machine", "machine_end", "place_unit", "vetted", "appraised", "provider", "observed", "notice",
 }
 
@@ -421,6 +421,8 @@ func (b *rebuild) foldEnrolment(ctx context.Context, e ledger.Entry) error {
 			return err
 		}
 		return putHost(ctx, b.dst, *n.Host)
+	case ledger.BasisRetired:
+		return putRetired(ctx, b.dst, *n.Host, body, e.Time)
 	case ledger.BasisShown:
 		return putShown(ctx, b.dst, n.Node, n.Devices)
 	case ledger.BasisActivation:

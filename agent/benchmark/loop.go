@@ -76,14 +76,18 @@ func (l Loop) Once(ctx context.Context) (*capacity.Result, error) {
 		return nil, err
 	}
 	defer d.Close()
+	// To take the memory took time: what is left until the start is asked anew.
+	if plan, err = l.Server.Benchmark(ctx); err != nil {
+		return nil, err
+	}
 	for plan.Challenge == nil {
+		if plan.Starts == 0 {
+			return nil, nil // it is no longer planned
+		}
 		wait := time.Duration(min(max(plan.Starts-plan.Now, 0), int64(maxAhead/time.Millisecond))) * time.Millisecond
 		l.pause(ctx, wait)
 		if plan, err = l.Server.Benchmark(ctx); err != nil {
 			return nil, err
-		}
-		if plan.Starts == 0 {
-			return nil, nil // it is no longer planned
 		}
 	}
 	c := *plan.Challenge

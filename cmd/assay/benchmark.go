@@ -89,12 +89,19 @@ func (a *app) showBenchmarks(ctx context.Context, nodes []string, output string)
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if len(m.Measures) == 0 {
+		a.say("no benchmark of these nodes is over")
+	}
 	for _, x := range m.Claims {
 		fmt.Fprintf(a.stdout, "%s is credited with %s, until %s: measured, not attested\n", x.Node, x.Claim.Value, x.Claim.Until)
 	}
-	if len(m.Finding.Shares) > 0 {
+	if len(m.Finding.Shares) > 1 {
 		fmt.Fprintf(a.stdout, "together: %s", m.Finding.Outcome)
 		for _, s := range m.Finding.Shares {
+			if s.Share == 0 {
+				fmt.Fprintf(a.stdout, ", %s was not measured both alone and then beside the others", s.Node)
+				continue
+			}
 			fmt.Fprintf(a.stdout, ", %s at %d of 1000 of what it does alone", s.Node, s.Share)
 		}
 		fmt.Fprintln(a.stdout)

@@ -127,8 +127,10 @@ func openMarket(env *testscript.Env, days int) error {
 	published := httptest.NewServer(vendors)
 	env.Defer(published.Close)
 	env.Setenv("VENDORS", published.URL)
-	chip := m.amd.Chip("chip-1")
-	env.Setenv("CHIP_1", hex.EncodeToString(chip[:]))
+	for i := range 4 {
+		chip := m.amd.Chip(fmt.Sprint("chip-", i+1))
+		env.Setenv(fmt.Sprint("CHIP_", i+1), hex.EncodeToString(chip[:]))
+	}
 	return os.WriteFile(filepath.Join(env.WorkDir, "token"), []byte(m.server.NewAdminToken()+"\n"), 0o600)
 }
 
@@ -153,6 +155,37 @@ var dayCommands = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Check(err)
 		ts.Setenv(strings.ToUpper(args[0]), m.hosts[args[0]].node)
 		fmt.Fprintf(ts.Stdout(), "%s\n", outcome)
+	},
+	// join NAME FILE: the host of a name joins with the token in a file. $NAME is its node.
+	"join": func(ts *testscript.TestScript, neg bool, args []string) {
+		m := ts.Value("market").(*market)
+		err := m.join(args[0], ts.ReadFile(args[1]))
+		if neg {
+			if err == nil {
+				ts.Fatalf("%s joined", args[0])
+			}
+			fmt.Fprintln(ts.Stderr(), err)
+			return
+		}
+		ts.Check(err)
+		ts.Setenv(strings.ToUpper(args[0]), m.hosts[args[0]].node)
+	},
+	// grant FILE ROLE TENANT: a token of that role for ninety days goes into a file.
+	"grant": func(ts *testscript.TestScript, _ bool, args []string) {
+		m := ts.Value("market").(*market)
+		admin, err := client.New(client.Config{URL: m.http.URL, Credential: strings.TrimSpace(ts.ReadFile("token"))})
+		ts.Check(err)
+		t, err := admin.CreateToken(context.Background(), client.TokenRequest{Grant: client.Grant{Role: args[1], Tenant: args[2]}, Expires: canon.At(m.clock().AddDate(0, 0, 90))})
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(t.Token+"\n"), 0o600))
+	},
+	// minutes N: so many minutes pass.
+	"minutes": func(ts *testscript.TestScript, _ bool, args []string) {
+		m := ts.Value("market").(*market)
+		n, err := strconv.Atoi(args[0])
+		ts.Check(err)
+		m.pass(time.Duration(n) * time.Minute)
+		ts.Check(m.server.Advance(context.Background()))
 	},
 	// days N NAME CHIP [TCB]: N days pass; each day the host proves itself.
 	"days": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -236,12 +269,28 @@ func (k daySigner) Sign(message []byte) ([]byte, error) {
 	return ed25519.Sign(k.PrivateKey, message), nil
 }
 
+// join lets the host of a name in.
+func (m *market) join(name, text string) error {
+	token, err := client.ParseToken(strings.TrimSpace(text))
+	if err != nil {
+		return err
+	}
+	nobody, err := client.New(client.Config{URL: m.http.URL})
+	if err != nil {
+		return err
+	}
+	joined, err := nobody.Join(context.Background(), token)
+	if err != nil {
+		return err
+	}
+	m.hosts[name] = &marketHost{node: joined.Node, credential: joined.Credential}
+	return nil
+}
+
 // prove takes one round from challenge to verdict and returns the outcome.
 func (m *market) prove(name, chip string, snp int) (string, error) {
 	ctx := context.Background()
-	h, ok := m.hosts[name]
-	if !ok {
-		h = &marketHost{}
+	if m.hosts[name] == nil {
 		operator, err := client.New(client.Config{URL: m.http.URL, Credential: m.server.NewAdminToken()})
 		if err != nil {
 			return "", err
@@ -250,21 +299,11 @@ func (m *market) prove(name, chip string, snp int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		token, err := client.ParseToken(issued.Token)
-		if err != nil {
+		if err := m.join(name, issued.Token); err != nil {
 			return "", err
 		}
-		nobody, err := client.New(client.Config{URL: m.http.URL})
-		if err != nil {
-			return "", err
-		}
-		joined, err := nobody.Join(ctx, token)
-		if err != nil {
-			return "", err
-		}
-		h.node, h.credential = joined.Node, joined.Credential
-		m.hosts[name] = h
 	}
+	h := m.hosts[name]
 	var err error
 	if h.session, err = agent.NewSession(rand.Reader, "boot-1", m.clock()); err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,12 +42,13 @@ func (a *app) enrolCommand() *cobra.Command {
   3. assay enrol tokens            one expiring token for each rack
   4. on each host: assay-agent join URL --token-file FILE, then assay-agent run
   5. assay enrol status            how far it is
-  6. assay enrol reconcile         what is missing, unexpected, moved or duplicate`,
+  6. assay enrol reconcile         what is missing, unexpected, moved or duplicate
+  7. assay enrol retire ASSET      a machine leaves: its node is revoked`,
 		Example: "  assay enrol init\n  assay enrol import inventory.csv\n  assay enrol tokens --dir tokens\n  assay enrol status\n  assay enrol reconcile -o csv > findings.csv",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(a.enrolInitCommand(), a.enrolImportCommand(), a.enrolTokensCommand(), a.enrolStatusCommand(), a.enrolReconcileCommand())
+	cmd.AddCommand(a.enrolInitCommand(), a.enrolImportCommand(), a.enrolTokensCommand(), a.enrolStatusCommand(), a.enrolReconcileCommand(), a.enrolRetireCommand(), a.enrolRetiredCommand())
 	return cmd
 }
 
@@ -89,6 +91,7 @@ func (a *app) enrolInit(dir string) error {
 		}
 		fmt.Fprintln(a.stdout, filepath.Join(dir, t.name))
 	}
+	a.say("fill one of them in, then: assay enrol import FILE")
 	return nil
 }
 
@@ -181,12 +184,13 @@ func (a *app) enrolImport(ctx context.Context, name, errorsFile, output string, 
 		if err := a.printJSON(done); err != nil {
 			return err
 		}
+	} else if dry {
+		fmt.Fprintf(a.stdout, "%d rows: %d good, %d refused; nothing was handed in\n", done.Rows, done.Enrolled, done.Refused)
 	} else {
-		what := "enrolled"
-		if dry {
-			what = "good, nothing was handed in"
-		}
-		fmt.Fprintf(a.stdout, "%d rows: %d %s (%d added, %d changed, %d unchanged), %d refused\n", done.Rows, done.Enrolled, what, done.Added, done.Changed, done.Unchanged, done.Refused)
+		fmt.Fprintf(a.stdout, "%d rows: %d enrolled (%d added, %d changed, %d unchanged), %d refused\n", done.Rows, done.Enrolled, done.Added, done.Changed, done.Unchanged, done.Refused)
+	}
+	if done.Rows == 0 {
+		a.say("%s has no host: each is a row below the line that names the columns, in JSON a member of hosts", name)
 	}
 	if len(faults) > 0 {
 		a.say("refused rows are explained in %s", errorsFile)
@@ -356,7 +360,7 @@ func (a *app) revokeRackTokens(ctx context.Context, racks []rackPlace) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := rackTokens(ctx, c)
+	tokens, err := rackTokens(ctx, c, "")
 	if err != nil {
 		return err
 	}
@@ -378,9 +382,9 @@ func (a *app) revokeRackTokens(ctx context.Context, racks []rackPlace) error {
 }
 
 // rackTokens reads the tokens of racks that are good.
-func rackTokens(ctx context.Context, c *client.Client) ([]client.RackToken, error) {
+func rackTokens(ctx context.Context, c *client.Client, tenant string) ([]client.RackToken, error) {
 	return pages(func(after string) ([]client.RackToken, string, error) {
-		page, err := c.RackTokens(ctx, after)
+		page, err := c.RackTokens(ctx, tenant, after, false)
 		return page.Tokens, page.After, err
 	})
 }
@@ -397,7 +401,7 @@ func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output st
 		return err
 	}
 	if len(racks) == 0 {
-		hosts, err := allHosts(ctx, c)
+		hosts, err := allHosts(ctx, c, "")
 		if err != nil {
 			return err
 		}
@@ -406,8 +410,12 @@ func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output st
 				racks = append(racks, r)
 			}
 		}
-		if len(racks) == 0 {
-			a.say("no rack waits for a host")
+		switch {
+		case len(hosts) == 0:
+			a.say("the inventory has no host: assay enrol import FILE")
+			return nil
+		case len(racks) == 0:
+			a.say("no rack waits for a host: all %d are there", len(hosts))
 			return nil
 		}
 		slices.SortFunc(racks, comparePlaces)
@@ -427,7 +435,7 @@ func (a *app) enrolTokens(ctx context.Context, racks []rackPlace, dir, output st
 		list.Tokens = append(list.Tokens, t)
 	}
 	switch {
-	case dir != "":
+	case dir != "", len(list.Tokens) == 0:
 		return err
 	case output == "json":
 		return errors.Join(err, a.printJSON(list))
@@ -464,23 +472,33 @@ func (a *app) rackToken(ctx context.Context, c *client.Client, r rackPlace, dir 
 
 func (a *app) enrolStatusCommand() *cobra.Command {
 	var output string
+	var tenant *string
 	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Say how far the enrolment is, rack by rack",
-		Long:    "Say how far the enrolment is: of each rack how many hosts are to come, joined, and what the last verdicts were.\ncsv has a row for each host, json everything.",
+		Use:   "status",
+		Short: "Say how far the enrolment is, rack by rack, and when it will be done",
+		Long: `Say how far the enrolment is: of each rack how many hosts there are, how many of them are
+missing, have joined and wait for a verdict, or were accepted, rejected or left undecided by
+the last one, and how many nodes its tokens still let in. csv has a row for each host, json
+everything.
+
+The last line says when the last host joins at the pace of the last 24 hours. Where fewer
+than two joined in them there is no estimate.`,
 		Example: "  assay enrol status\n  assay enrol status -o csv > hosts.csv",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return a.enrolStatus(c.Context(), output) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.enrolStatus(c.Context(), *tenant, output) },
 	}
+	tenant = tenantFlag(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or csv")
 	return cmd
 }
 
 // fleetStatus is the answer of `assay enrol status` in JSON.
 type fleetStatus struct {
-	Racks  []rackStatus        `json:"racks"`
-	Hosts  []client.HostRecord `json:"hosts"`
-	Tokens []client.RackToken  `json:"tokens"`
+	Progress enrol.Progress      `json:"progress"`
+	Waiting  int                 `json:"waiting"` // nodes that joined and have not shown yet what they are
+	Racks    []rackStatus        `json:"racks"`
+	Hosts    []client.HostRecord `json:"hosts"`
+	Tokens   []client.RackToken  `json:"tokens"`
 }
 
 type rackStatus struct {
@@ -500,7 +518,7 @@ func (r *rackStatus) add(o rackStatus) {
 	r.Reject, r.Undecided, r.Tokens = r.Reject+o.Reject, r.Undecided+o.Undecided, r.Tokens+o.Tokens
 }
 
-func (a *app) enrolStatus(ctx context.Context, output string) error {
+func (a *app) enrolStatus(ctx context.Context, tenant, output string) error {
 	if !slices.Contains([]string{"text", "json", "csv"}, output) {
 		return fmt.Errorf("output %q: want text, json or csv", output)
 	}
@@ -509,10 +527,13 @@ func (a *app) enrolStatus(ctx context.Context, output string) error {
 		return err
 	}
 	s := fleetStatus{Racks: []rackStatus{}}
-	if s.Hosts, err = allHosts(ctx, c); err != nil {
+	inventory, err := inventoryOf(ctx, c, tenant)
+	if err != nil {
 		return err
 	}
-	if s.Tokens, err = rackTokens(ctx, c); err != nil {
+	s.Hosts, s.Progress = inventory.Hosts, enrol.ProgressOf(inventory.Hosts, inventory.At)
+	s.Waiting = inventory.Waiting
+	if s.Tokens, err = rackTokens(ctx, c, tenant); err != nil {
 		return err
 	}
 	s.count()
@@ -543,7 +564,14 @@ func (a *app) enrolStatus(ctx context.Context, output string) error {
 		line(r)
 	}
 	line(all)
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout, s.Progress)
+	if s.Waiting > 0 {
+		fmt.Fprintf(a.stdout, "nodes that joined and have not shown yet what they are: %d (is assay-agent run under way there?)\n", s.Waiting)
+	}
+	return nil
 }
 
 // count counts hosts and tokens by rack.
@@ -582,16 +610,30 @@ func (s *fleetStatus) count() {
 	})
 }
 
-// allHosts reads the whole inventory.
-func allHosts(ctx context.Context, c *client.Client) ([]client.HostRecord, error) {
-	return pages(func(after string) ([]client.HostRecord, string, error) {
-		page, err := c.Inventory(ctx, after)
+// allHosts reads the whole inventory of a tenant, of the caller's own where none is named.
+func allHosts(ctx context.Context, c *client.Client, tenant string) ([]client.HostRecord, error) {
+	list, err := inventoryOf(ctx, c, tenant)
+	return list.Hosts, err
+}
+
+// inventoryOf reads the same with the server's time.
+func inventoryOf(ctx context.Context, c *client.Client, tenant string) (all client.Inventory, err error) {
+	all.Hosts, err = pages(func(after string) ([]client.HostRecord, string, error) {
+		page, err := c.Inventory(ctx, tenant, after)
+		all.At, all.Waiting = page.At, page.Waiting
 		return page.Hosts, page.After, err
 	})
+	return all, err
+}
+
+// tenantFlag names whose inventory is asked for.
+func tenantFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("tenant", "", "whose, for an admin and for an auditor of the verifier's own house (default: your own)")
 }
 
 func (a *app) enrolReconcileCommand() *cobra.Command {
 	var output string
+	var tenant *string
 	cmd := &cobra.Command{
 		Use:   "reconcile",
 		Short: "Compare the inventory with what nodes show",
@@ -605,13 +647,14 @@ duplicate   on two nodes at once; who holds the device keeps its standing
 Exit codes: 0 nothing differs, 1 something does, 2 usage or could not run.`,
 		Example: "  assay enrol reconcile\n  assay enrol reconcile -o csv > findings.csv",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return a.enrolReconcile(c.Context(), output) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.enrolReconcile(c.Context(), *tenant, output) },
 	}
+	tenant = tenantFlag(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or csv")
 	return cmd
 }
 
-func (a *app) enrolReconcile(ctx context.Context, output string) error {
+func (a *app) enrolReconcile(ctx context.Context, tenant, output string) error {
 	if !slices.Contains([]string{"text", "json", "csv"}, output) {
 		return fmt.Errorf("output %q: want text, json or csv", output)
 	}
@@ -621,7 +664,7 @@ func (a *app) enrolReconcile(ctx context.Context, output string) error {
 	}
 	var all client.Reconciliation
 	for after := 0; ; {
-		page, err := c.Reconciliation(ctx, after)
+		page, err := c.Reconciliation(ctx, tenant, after)
 		if err != nil {
 			return err
 		}
@@ -670,4 +713,143 @@ func deviceText(d ledger.Device) string {
 		return ""
 	}
 	return d.Kind + " " + d.Value.String()
+}
+
+func (a *app) enrolRetireCommand() *cobra.Command {
+	var reason, output string
+	cmd := &cobra.Command{
+		Use:   "retire ASSET...",
+		Short: "Take machines out of the inventory, for good",
+		Long: `Take machines out of the inventory, for good.
+
+The node that a machine is, is revoked with it: its credential is no longer good, its
+devices are nobody's and may be enrolled for another, and what it submitted stays in the
+log. Tokens of its rack let in no more nodes than are still to come there; the last ones
+end. The log keeps which machine left, when, by whom and why. Its asset name is not given
+again: an import refuses the row, and a machine that comes back gets another name. Wipe
+the machine first: nothing here looks whether that was done.
+
+It is refused while a certificate of its node stands or is asked for (assay certify end),
+and while two nodes show to be the machine (assay enrol reconcile). Of several assets, one
+that is refused stops no other.
+
+Exit codes: 0 all are retired, 1 some were refused, 2 usage or could not run.`,
+		Example: "  assay enrol retire A-0042 --reason 'sold, disks shredded'\n  assay enrol retire A-0042 A-0043",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.enrolRetire(c.Context(), args, reason, output) },
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that the log keeps")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (a *app) enrolRetire(ctx context.Context, assets []string, reason, output string) error {
+	if output != "text" && output != "json" {
+		return fmt.Errorf("output %q: want text or json", output)
+	}
+	for i, asset := range assets { // before any of them goes
+		if err := ledger.CheckName(asset, ledger.MaxAsset); err != nil {
+			return fmt.Errorf("asset %w", err)
+		}
+		if slices.Contains(assets[:i], asset) {
+			return fmt.Errorf("asset %s is named twice", asset)
+		}
+	}
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	list := client.Retirements{Retired: []client.Retired{}}
+	refused := false
+	for _, asset := range assets {
+		done, err := c.Retire(ctx, client.RetireRequest{Asset: asset, Reason: reason})
+		if p := client.AsProblem(err); p != nil && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict) {
+			fmt.Fprintf(a.stderr, "assay: error: %s: %v\n", asset, err)
+			refused = true
+			continue
+		}
+		if err != nil {
+			return withHint(fmt.Errorf("%s: %w; %d of %d are retired", asset, err, len(list.Retired), len(assets)), "assay enrol retired lists them")
+		}
+		list.Retired = append(list.Retired, done)
+		if output == "text" {
+			fmt.Fprintln(a.stdout, retiredText(done))
+		}
+	}
+	if output == "json" {
+		if err := a.printJSON(list); err != nil {
+			return err
+		}
+	}
+	if refused {
+		return outcome(exitReject)
+	}
+	return nil
+}
+
+// retiredText says what became of a machine and its node.
+func retiredText(r client.Retired) string {
+	text := fmt.Sprintf("%s (site %s, rack %s) retired at %s by %s", r.Host.Asset, r.Host.Site, r.Host.Rack, r.At, r.By)
+	if r.Node == "" {
+		text += ": no node had shown to be it"
+	} else {
+		text += ": its node " + r.Node + " is revoked"
+	}
+	if r.Reason != "" {
+		text += fmt.Sprintf("; reason: %q", r.Reason)
+	}
+	return text
+}
+
+func (a *app) enrolRetiredCommand() *cobra.Command {
+	var output string
+	var tenant *string
+	cmd := &cobra.Command{
+		Use:     "retired",
+		Short:   "List the machines that left the inventory",
+		Example: "  assay enrol retired\n  assay enrol retired -o csv > retired.csv",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.enrolRetired(c.Context(), *tenant, output) },
+	}
+	tenant = tenantFlag(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or csv")
+	return cmd
+}
+
+func (a *app) enrolRetired(ctx context.Context, tenant, output string) error {
+	if !slices.Contains([]string{"text", "json", "csv"}, output) {
+		return fmt.Errorf("output %q: want text, json or csv", output)
+	}
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	list := client.Retirements{Retired: []client.Retired{}}
+	all, err := pages(func(after string) ([]client.Retired, string, error) {
+		page, err := c.Retirements(ctx, tenant, after)
+		return page.Retired, page.After, err
+	})
+	if err != nil {
+		return err
+	}
+	list.Retired = append(list.Retired, all...)
+	switch output {
+	case "json":
+		return a.printJSON(list)
+	case "csv":
+		rows := csv.NewWriter(a.stdout)
+		rows.Write([]string{"asset", "site", "rack", "host", "board", "node", "retired", "by", "reason"})
+		for _, r := range list.Retired {
+			writeCells(rows, r.Host.Asset, r.Host.Site, r.Host.Rack, r.Host.Name, r.Host.Board, r.Node, r.At.String(), r.By, r.Reason)
+		}
+		rows.Flush()
+		return rows.Error()
+	}
+	for _, r := range list.Retired {
+		fmt.Fprintln(a.stdout, retiredText(r))
+	}
+	if len(list.Retired) == 0 {
+		a.say("no machine has left the inventory")
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/ledger"
 	"github.com/assay-network/assay/server"
@@ -38,77 +39,62 @@ the server runs or not.`,
 	return cmd
 }
 
-// shownClass says how long a class is kept.
-type shownClass struct {
-	Class string `json:"class"`
-	Days  int64  `json:"days,omitzero"` // absent: for ever
-}
-
-// shownAct is a hold or an erasure with its place in a log.
-type shownAct struct {
-	Log     string         `json:"log,omitzero"`
-	Entry   int64          `json:"entry"`
-	Time    canon.Time     `json:"time"`
-	Hold    string         `json:"hold,omitzero"`
-	Class   string         `json:"class,omitzero"`
-	Nodes   []string       `json:"nodes"`
-	Digests []canon.Digest `json:"digests"`
-	Reason  string         `json:"reason"`
-}
-
+// shownRetention is the answer of `assay retention show` in JSON.
 type shownRetention struct {
-	Classes  []shownClass `json:"classes"`
-	Holds    []shownAct   `json:"holds"` // in force
-	Erasures []shownAct   `json:"erasures"`
+	Classes  []client.RetentionClass `json:"classes"`
+	Holds    []client.RetentionAct   `json:"holds"` // in force
+	Erasures []client.RetentionAct   `json:"erasures"`
 }
-
-const secondsOfDay = 24 * 60 * 60
 
 func (a *app) retentionShowCommand(d *database) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show how long things are kept, the holds in force, and what was erased",
+		Long: `Show how long things are kept, the holds in force, and what was erased.
+
+With --data or --database of the server's own database; without, of the server that
+` + "`assay login`" + ` remembers, as far as your token goes: who reads a part of the log alone
+sees the holds on nodes of that part.`,
 		Example: `  assay retention show --data /var/lib/assay
-  assay retention show --data /var/lib/assay -o json`,
+  assay retention show -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if output != "text" && output != "json" {
 				return fmt.Errorf("output %q: want text or json", output)
 			}
-			return d.with(c.Context(), nil, func(s *server.Store) error { return a.retentionShow(c.Context(), s, output) })
+			if d.data == "" && d.url == "" {
+				session, err := a.session()
+				if err != nil {
+					return err
+				}
+				return a.retentionShow(c.Context(), session.Retention, output)
+			}
+			return d.with(c.Context(), nil, func(s *server.Store) error { return a.retentionShow(c.Context(), s.Retention, output) })
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or json")
 	return cmd
 }
 
-func (a *app) retentionShow(ctx context.Context, s *server.Store, output string) error {
-	acts, err := s.Acts(ctx)
-	if err != nil {
-		return err
-	}
-	show := shownRetention{Classes: []shownClass{}, Holds: []shownAct{}, Erasures: []shownAct{}}
-	for _, c := range ledger.Classes {
-		keep, _ := ledger.Retention(c)
-		show.Classes = append(show.Classes, shownClass{c, keep / secondsOfDay})
-	}
-	add := func(to *[]shownAct, act ledger.Act) error {
-		l, index, err := s.At(ctx, act.Index)
-		*to = append(*to, shownAct{l.Origin, index, act.Time, act.Hold, act.Class, act.Nodes, act.Digests, act.Reason})
-		return err
-	}
-	for _, h := range ledger.InForce(acts) {
-		if err := add(&show.Holds, h); err != nil {
+func (a *app) retentionShow(ctx context.Context, read func(context.Context, int64) (client.Retention, error), output string) error {
+	show := shownRetention{Holds: []client.RetentionAct{}, Erasures: []client.RetentionAct{}}
+	for after := int64(0); ; {
+		page, err := read(ctx, after)
+		if err != nil {
 			return err
 		}
-	}
-	for _, act := range acts {
-		if act.Act != ledger.ActErase {
-			continue
+		show.Classes = page.Classes
+		for _, act := range page.Acts {
+			switch {
+			case act.InForce:
+				show.Holds = append(show.Holds, act)
+			case act.Act == ledger.ActErase:
+				show.Erasures = append(show.Erasures, act)
+			}
 		}
-		if err := add(&show.Erasures, act); err != nil {
-			return err
+		if after = page.After; after == 0 {
+			break
 		}
 	}
 	if output == "json" {
@@ -158,7 +144,7 @@ func kindsOf(class string) []string {
 	return out
 }
 
-func covered(s shownAct) string {
+func covered(s client.RetentionAct) string {
 	names := slices.Clone(s.Nodes)
 	for _, d := range s.Digests {
 		names = append(names, d.String())

@@ -25,7 +25,9 @@ in to. This is for admins. A token has a role:
   renter    a firm that relies on verdicts: sees what providers are certified for
   operator  a provider: lets its own nodes in, sees them, revokes them, asks for
             certificates of its hosts and keeps them
-  auditor   reads entries of the log and blobs, within a scope
+  auditor   reads, within a scope, entries of the log and blobs, nodes, certificates, what
+            is kept, and of a provider its inventory, what differs from it, what was
+            retired and the records of its racks' tokens, never those tokens; changes nothing
   admin     runs the verifier
 
 and is of a tenant, a provider or a renter's firm, of whose things alone it knows. An
