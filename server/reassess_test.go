@@ -331,9 +331,12 @@ func TestWhichBadge(t *testing.T) {
 		}
 	}
 	shows("nothing is published")
+	l.advance() // what is known of the provider was said once more, and both are weighed
+	assess := client.CertificateAct{Act: vetting.ActAssess}
+	l.clock.advance(time.Second)
+	l.act(second.ID, assess)
 	l.advance()
 	shows("two of a tier", first.ID, claim.TierAnonymous)
-	assess := client.CertificateAct{Act: vetting.ActAssess}
 	l.clock.advance(time.Second)
 	l.act(first.ID, assess)
 	shows("the first as no checkpoint has it yet", second.ID, claim.TierAnonymous)
