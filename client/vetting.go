@@ -210,6 +210,24 @@ func (c *Client) SetRules(ctx context.Context, document any) (Logged, error) {
 	return l, c.post(ctx, "/v1/rules", document, &l)
 }
 
+// MatchQuestion is the body of POST /v1/match.
+type MatchQuestion struct {
+	Policy string   `json:"policy"`         // name of a built-in one, or the text of a policy
+	Relax  []string `json:"relax,omitzero"` // what to leave out of it, each by itself: a claim, what it is about, or require[7]
+}
+
+// Match asks how many certified hosts a policy accepts; see the server's description of the answer.
+func (c *Client) Match(ctx context.Context, q MatchQuestion, answer any) error {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	if data, err = c.do(ctx, http.MethodPost, "/v1/match", jsonType, data, http.StatusOK, MaxAnswer); err != nil {
+		return err
+	}
+	return decode(data, answer)
+}
+
 // PartyRefusal asks why a provider's certificates are not what a policy asks of the party; see the server's description of the
 // answer.
 func (c *Client) PartyRefusal(ctx context.Context, id string, q PartyQuestion, answer any) error {

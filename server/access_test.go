@@ -94,7 +94,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"GET /v1/certificates/{id}": "operator auditor admin", "POST /v1/certificates/{id}/acts": "operator admin", "POST /v1/devices/{id}/acts": "operator admin",
 		"POST /v1/claims": "admin", "GET /v1/claims/{claim}/keeps": "operator admin", "POST /v1/revocations": "admin", "POST /v1/issuers": "admin",
 		"GET /v1/issuers": "renter operator auditor admin", "GET /v1/providers": "renter operator auditor admin", "GET /v1/providers/{id}": "renter operator auditor admin",
-		"PUT /v1/providers/{id}": "admin", "POST /v1/providers/{id}/refusal": "renter operator auditor admin", "GET /v1/rules": "renter operator auditor admin", "POST /v1/rules": "admin",
+		"PUT /v1/providers/{id}": "admin", "POST /v1/providers/{id}/refusal": "renter operator auditor admin", "POST /v1/match": "renter operator auditor admin", "GET /v1/rules": "renter operator auditor admin", "POST /v1/rules": "admin",
 		"GET /v1/benchmark": "node", "POST /v1/benchmark/roots": "node", "POST /v1/benchmark/opening": "node", "GET /v1/benchmarks": "operator auditor admin", "POST /v1/benchmarks": "admin",
 		"POST /v1/activations": "node", "POST /v1/activations/answer": "node", "POST /v1/challenges": "node", "POST /v1/evidence": "node",
 	}
@@ -160,6 +160,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			"POST /v1/join-tokens":            {"there": `{"tenant":"dc-a"}`, "nowhere": `{"tenant":"dc-none"}`},
 			"POST /v1/tokens":                 {"there": `{"grant":{"role":"operator","tenant":"dc-a"},"expires":"2026-02-02T00:00:00Z"}`, "nowhere": `{"grant":{"role":"operator","tenant":"dc-none"},"expires":"2026-02-02T00:00:00Z"}`},
 			"POST /v1/logs":                   {"there": `{"next":"log-2"}`, "nowhere": `{"next":"log-2"}`},
+			"POST /v1/match":                  {"there": `{"policy":"regulated"}`, "nowhere": `{"policy":"regulated"}`},
 			"POST /v1/providers/{id}/refusal": {"there": `{"policy":"regulated"}`, "nowhere": `{"policy":"regulated"}`},
 			"POST /v1/certificates":           {"there": `{"provider":"dc-a","host":"` + n.id + `","tier":"anonymous"}`, "nowhere": `{"provider":"none","host":"node-0000","tier":"anonymous"}`},
 			"POST /v1/certificates/{id}/acts": {"there": `{"act":"assess"}`, "nowhere": `{"act":"assess"}`},

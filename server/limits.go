@@ -10,7 +10,8 @@ const (
 	MaxAccess       = 1 << 20   // bytes of the document that says who may log in
 	MaxHeader       = 16 << 10  // bytes of a request's header
 	MaxPage         = 256       // rows of one answer
-	MaxCandidates   = 1024      // nodes that the nearest to a refused one are looked for among
+	MaxCandidates   = 1024      // nodes that a policy is tried on, or that the nearest to a refused one are looked for among
+	MaxRelax        = 8         // rules that a policy is tried without
 	MaxScan         = 4096      // entries that one answer is looked for among
 	MaxTokens       = 1000      // good tokens of one tenant
 	MaxLoginsAtOnce = 4         // ID tokens that are judged at one time

@@ -25,6 +25,9 @@ type (
 	providerInput struct {
 		ID string `path:"id"`
 	}
+	matchInput struct {
+		Body client.MatchQuestion
+	}
 	partyRefusalInput struct {
 		ID   string `path:"id"`
 		Body client.PartyQuestion
@@ -86,6 +89,10 @@ func (s *Server) providerOperations(api huma.API) {
 	register(s, api, operation(http.MethodPost, "/v1/providers/{id}/refusal", "partyRefusal", "Ask why a provider's certificates are not what a policy asks of the party; nothing is stored", http.StatusOK, MaxVettingJSON, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
 		func(ctx context.Context, in *partyRefusalInput) (*answer[partyRefusal], error) {
 			return answered(s.partyRefusal(ctx, callerOf(ctx), in.ID, in.Body))
+		})
+	register(s, api, operation(http.MethodPost, "/v1/match", "match", "Ask how many certified hosts a policy accepts, and which rule costs most; nothing is stored", http.StatusOK, MaxVettingJSON, schemeRenter, schemeOperator, schemeAuditor, schemeAdmin),
+		func(ctx context.Context, in *matchInput) (*answer[matched], error) {
+			return answered(s.match(ctx, in.Body))
 		})
 	register(s, api, operation(http.MethodPut, "/v1/providers/{id}", "setProvider", "Record what the operator found out about a provider", http.StatusNoContent, MaxJSON, schemeAdmin),
 		func(ctx context.Context, in *factsInput) (*empty, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
+	"github.com/assay-network/assay/market/vetting"
 	"github.com/assay-network/assay/policy"
 )
 
@@ -29,7 +30,7 @@ type nodeRefusal struct {
 // refusal decides a node's last appraisal by the clock of now, and looks among the nodes that the caller may know of.
 func (s *Server) refusal(ctx context.Context, who caller, node string) (r nodeRefusal, err error) {
 	now := s.time()
-	asked, err := s.candidatesOf(ctx, who, now, `node.id = ?`, node)
+	asked, err := s.candidatesOf(ctx, ownAnd(who, `node.id = ?`, node), now)
 	if err != nil {
 		return r, err
 	}
@@ -43,7 +44,7 @@ func (s *Server) refusal(ctx context.Context, who caller, node string) (r nodeRe
 		}
 		return r, errors.Join(err, refuse(codeNotDecided, "no appraisal of the node is kept, or it was revoked"))
 	}
-	others, err := s.candidatesOf(ctx, who, now, `node.id <> ?`, node)
+	others, err := s.candidatesOf(ctx, ownAnd(who, `node.id <> ?`, node), now)
 	if err != nil {
 		return r, err
 	}
@@ -82,11 +83,9 @@ func (s *Server) partyRefusal(ctx context.Context, who caller, id string, q clie
 	if who.use != client.RoleRenter && !who.mayKnow(id) {
 		return r, refuse(codeNotFound, "no such provider")
 	}
-	p, ok := policy.Builtin(q.Policy)
-	if !ok {
-		if p, err = policy.Load("policy.yaml", []byte(q.Policy)); err != nil {
-			return r, refuse(codeMalformed, "%v", err)
-		}
+	p, err := policyAsked(q.Policy)
+	if err != nil {
+		return r, err
 	}
 	shown, err := s.shownToRenters(ctx, id)
 	if err != nil {
@@ -107,16 +106,69 @@ func (s *Server) partyRefusal(ctx context.Context, who caller, id string, q clie
 	return r, nil
 }
 
-// candidatesOf reads the last appraisals of a caller's nodes, with what is known of the parties behind them, in the order of
-// their ids: one more than [MaxCandidates] at most. Nodes that were never appraised, or revoked, are none.
-func (s *Server) candidatesOf(ctx context.Context, who caller, now canon.Time, where string, args ...any) (all []policy.Candidate, err error) {
-	var own filter
-	own.and(where, args...)
-	own.and(`revoked = 0`)
-	who.ownNodes(&own)
+// matched is how many certified hosts a policy accepts, and what keeps the others out. It names none of them.
+type matched struct {
+	Policy policy.Named `json:"policy"`
+	AsOf   canon.Time   `json:"as_of"`
+	policy.Matching
+	LeftOut bool `json:"left_out,omitzero"` // there are more hosts than were looked at
+}
+
+// match decides, by the clock of now, the last appraisals of the hosts with a certificate that stands, and what is known of the
+// parties behind them. Whoever may list providers may ask for this: the hosts are counted, and not named. Where they are few,
+// the counts tell what one of them is like.
+func (s *Server) match(ctx context.Context, q client.MatchQuestion) (r matched, err error) {
+	if len(q.Relax) > MaxRelax {
+		return r, refuse(codeMalformed, "%d rules to leave out, at most %d", len(q.Relax), MaxRelax)
+	}
+	p, err := policyAsked(q.Policy)
+	if err != nil {
+		return r, err
+	}
+	r.Policy, r.AsOf = policy.Named{Name: p.Name(), Digest: p.Digest()}, s.time()
+	var certified filter
+	certified.and(`EXISTS (SELECT 1 FROM machine WHERE machine.kind = 'certificate' AND machine.host = node.id AND machine.status IN (?, ?, ?))`,
+		vetting.Certified, vetting.Renewing, vetting.Suspended)
+	hosts, err := s.candidatesOf(ctx, certified, r.AsOf)
+	if err != nil {
+		return r, err
+	}
+	if r.LeftOut = len(hosts) > MaxCandidates; r.LeftOut {
+		hosts = hosts[:MaxCandidates]
+	}
+	no := (*policy.NoRuleError)(nil)
+	if r.Matching, _, err = p.Match(hosts, q.Relax); errors.As(err, &no) {
+		return r, refuse(codeMalformed, "relax %v", err)
+	}
+	return r, err
+}
+
+// policyAsked returns the policy that somebody asks about: a built-in one by its name, or the one of a text.
+func policyAsked(text string) (*policy.Policy, error) {
+	if p, ok := policy.Builtin(text); ok {
+		return p, nil
+	}
+	p, err := policy.Load("policy.yaml", []byte(text))
+	if err != nil {
+		return nil, refuse(codeMalformed, "%v", err)
+	}
+	return p, nil
+}
+
+// ownAnd restricts a query to those of a caller's nodes that it is about.
+func ownAnd(who caller, where string, args ...any) (f filter) {
+	f.and(where, args...)
+	who.ownNodes(&f)
+	return f
+}
+
+// candidatesOf reads the last appraisals of nodes, with what is known of the parties behind them, in the order of their ids: one
+// more than [MaxCandidates] at most. Nodes that were never appraised, or revoked, are none.
+func (s *Server) candidatesOf(ctx context.Context, of filter, now canon.Time) (all []policy.Candidate, err error) {
+	of.and(`revoked = 0`)
 	var nodes []string
 	err = s.store.db.Snapshot(ctx, func(tx *sql.Tx) error {
-		return each(ctx, tx, `SELECT id FROM node JOIN appraised ON appraised.node = node.id WHERE `+own.String()+fmt.Sprintf(` ORDER BY id LIMIT %d`, MaxCandidates+1), own.args, func(scan func(...any) error) error {
+		return each(ctx, tx, `SELECT id FROM node JOIN appraised ON appraised.node = node.id WHERE `+of.String()+fmt.Sprintf(` ORDER BY id LIMIT %d`, MaxCandidates+1), of.args, func(scan func(...any) error) error {
 			var node string
 			err := scan(&node)
 			nodes = append(nodes, node)

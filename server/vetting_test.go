@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/attest/mint"
 	"github.com/assay-network/assay/attest/sevsnp"
@@ -511,6 +514,41 @@ func TestFoundByTheEngine(t *testing.T) {
 		l.audited()
 		replayed(t, l.store())
 		rebuiltAlike(t, url, "machine", "observed")
+	})
+}
+
+// TestMatch: a policy is tried on the hosts with a certificate that stands, whosever they are, and none is named.
+func TestMatch(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		l := newLab(t, url, longCRL)
+		n, other := l.join("one"), l.join("two")
+		n.prove()
+		other.prove() // nobody certified it
+		c := l.vet("p1", n)
+		renter := l.client(l.token(client.Grant{Role: client.RoleRenter, Tenant: "bank"}).Token)
+		const mine = "type: assay/policy/v1\nname: mine\nrequire:\n  - {claim: sevsnp.signature, of: cpu}\n  - {claim: party.tier, of: party, is: %s}\n"
+		ask := func(text string, relax ...string) (policy.Matching, string) {
+			var answer jsontext.Value
+			must(t, renter.Match(t.Context(), client.MatchQuestion{Policy: text, Relax: relax}, &answer))
+			var m policy.Matching
+			must(t, json.Unmarshal(answer, &m))
+			return m, string(answer)
+		}
+		m, answer := ask(fmt.Sprintf(mine, claim.TierAnonymous))
+		if m.Hosts != 1 || m.Match != 1 || len(m.Costs) != 0 || strings.Contains(answer, n.id) || strings.Contains(answer, "p1") {
+			t.Errorf("%s", answer)
+		}
+		m, answer = ask(fmt.Sprintf(mine, claim.TierAttested), "party.tier")
+		if m.Match != 0 || m.Rejected != 1 || len(m.Costs) != 1 || m.Costs[0].Claim != "party.tier" || m.Costs[0].Alone != 1 || len(m.Relaxed) != 1 || m.Relaxed[0].Match != 1 || strings.Contains(answer, n.id) {
+			t.Errorf("%s", answer)
+		}
+		for _, q := range []client.MatchQuestion{{Policy: "none: such"}, {Policy: "regulated", Relax: []string{"such"}}, {Policy: "regulated", Relax: slices.Repeat([]string{"party.tier"}, server.MaxRelax+1)}} {
+			refused(t, renter.Match(t.Context(), q, &m), 400, "malformed")
+		}
+		l.act(c.ID, client.CertificateAct{Act: vetting.ActEnd})
+		if m, answer := ask("genuine"); m.Hosts != 0 {
+			t.Errorf("when no certificate stands: %s", answer)
+		}
 	})
 }
 

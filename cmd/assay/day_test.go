@@ -218,12 +218,16 @@ var dayCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"capture": func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], strings.Fields(ts.ReadFile("stdout"))[0])
 	},
-	// officer NAME: somebody else of the house has a context NAME, whose principal is $NAME in capitals.
+	// officer NAME [ROLE TENANT]: somebody else of the house, or of a tenant, has a context NAME, whose principal is $NAME in capitals.
 	"officer": func(ts *testscript.TestScript, _ bool, args []string) {
 		m, name := ts.Value("market").(*market), args[0]
 		admin, err := client.New(client.Config{URL: m.http.URL, Credential: strings.TrimSpace(ts.ReadFile("token"))})
 		ts.Check(err)
-		made, err := admin.CreateToken(context.Background(), client.TokenRequest{Grant: client.Grant{Role: client.RoleAdmin}, Expires: canon.At(m.clock().AddDate(0, 11, 0))})
+		grant := client.Grant{Role: client.RoleAdmin}
+		if len(args) == 3 {
+			grant = client.Grant{Role: args[1], Tenant: args[2]}
+		}
+		made, err := admin.CreateToken(context.Background(), client.TokenRequest{Grant: grant, Expires: canon.At(m.clock().AddDate(0, 11, 0))})
 		ts.Check(err)
 		ts.Check(os.WriteFile(ts.MkAbs(name+".token"), []byte(made.Token), 0o600))
 		ts.Check(ts.Exec("sh", "-c", "assay login $URL --name "+name+" < "+name+".token && assay context use "+strings.TrimPrefix(m.http.URL, "http://")))

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/assay-network/assay/attest/claim"
 	"github.com/assay-network/assay/audit"
+	"github.com/assay-network/assay/client"
 	"github.com/assay-network/assay/internal/canon"
 	"github.com/assay-network/assay/internal/doc"
 	"github.com/assay-network/assay/internal/files"
@@ -33,6 +32,7 @@ type tryFlags struct {
 	nearest       []string
 	trust, output string
 	days          int
+	certified     bool
 }
 
 func (a *app) policyTestCommand() *cobra.Command {
@@ -50,6 +50,10 @@ folder of appraisals, or one: .json files of appraisals, or of assay verify -o j
 Of each host the newest appraisal counts, at its own time; of a log those of its last
 --days. Rules over the party are left open: an appraisal says nothing of it.
 
+--certified asks the server of your session (assay login) how many hosts match among those
+whose provider has a certificate that stands, party and all, and shows none of them: any
+renter may. Otherwise a server's log is for auditors to read.
+
 --nearest HOST says why that host is refused and which are nearest to it: hosts that
 match, and in what they differ, or where none does, those that fail the fewest rules.
 
@@ -58,13 +62,15 @@ matches; 2 usage or could not run.`,
 		Example: `  assay policy test mine.yaml
   assay policy test mine.yaml log.tar --relax tcb
   assay policy test mine.yaml https://assay.example --days 7 -o json
-  assay policy test mine.yaml log.tar --nearest node-0123456789abcdef`,
+  assay policy test mine.yaml log.tar --nearest node-0123456789abcdef
+  assay policy test mine.yaml --certified --relax tcb`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.policyTest(c.Context(), args[0], args[1:], f) },
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.relax, "relax", nil, "also say how many would match without this `RULE`: a claim, what it is about (tcb), or require[7]; may be repeated")
 	fl.StringArrayVar(&f.nearest, "nearest", nil, "say why `HOST` is refused, and which hosts are nearest to it; may be repeated")
+	fl.BoolVar(&f.certified, "certified", false, "ask the server how many of its certified hosts match")
 	fl.StringVar(&f.trust, "trust", "", "trust `FILE` of audit trust init")
 	fl.IntVar(&f.days, "days", 30, "how many days before the newest verdict of a log count")
 	fl.StringVarP(&f.output, "output", "o", "text", "text or json")
@@ -81,6 +87,12 @@ func (a *app) policyTest(ctx context.Context, name string, sources []string, f t
 	p, _, err := inputs.Policy(name)
 	if err != nil {
 		return err
+	}
+	if f.certified {
+		if len(sources) > 0 || f.nearest != nil || f.trust != "" {
+			return errors.New("--certified is about hosts of which the server tells no more: it goes with --relax and --output alone")
+		}
+		return a.tryCertified(ctx, p, name, f)
 	}
 	if len(sources) == 0 {
 		beside, ok := strings.CutSuffix(name, ".yaml")
@@ -103,6 +115,9 @@ func (a *app) policyTest(ctx context.Context, name string, sources []string, f t
 			continue
 		}
 		found, err := a.hosts(ctx, source, f.trust, f.days)
+		if errors.Is(err, fs.ErrPermission) && strings.Contains(source, "://") {
+			return withHint(err, "--certified asks how many of its certified hosts match, and is for renters too")
+		}
 		if err != nil {
 			return a.fault(err)
 		}
@@ -169,43 +184,14 @@ func (a *app) runTests(p *policy.Policy, tests *policy.Tests, output string) err
 	return nil
 }
 
-// cost is what one line of a policy costs.
-type cost struct {
-	Rule  string `json:"rule"`
-	Place string `json:"place,omitzero"`
-	Claim string `json:"claim"` // that the line names
-	Hosts int    `json:"hosts"` // that do not match because of it
-	Alone int    `json:"alone"` // of these, that would match without it
-}
-
-// relaxed is what a policy without some lines would do.
-type relaxed struct {
-	Without string `json:"without"`
-	Lines   int    `json:"lines"`
-	Match   int    `json:"match"`
-}
-
 type hostsReport struct {
-	Type      string       `json:"type"` // assay/policy-match/v1
-	Policy    policy.Named `json:"policy"`
-	Hosts     int          `json:"hosts"`
-	Match     int          `json:"match"`
-	Rejected  int          `json:"rejected"`
-	Undecided int          `json:"undecided"`
-	From      canon.Time   `json:"from,omitzero"` // of the oldest appraisal
-	Until     canon.Time   `json:"until,omitzero"`
-	Open      []string     `json:"open"` // rules that no appraisal decides
-	Costs     []cost       `json:"costs"`
-	Relaxed   []relaxed    `json:"relaxed"`
-	Refused   []refused    `json:"refused"` // the hosts that do not match
-	Nearest   []nearHosts  `json:"nearest"` // to those that --nearest names
-}
-
-// refused is a host that does not match.
-type refused struct {
-	Host    string         `json:"host"`
-	Verdict policy.Outcome `json:"verdict"`
-	Codes   []string       `json:"codes"` // of the reasons
+	Type   string       `json:"type"` // assay/policy-match/v1
+	Policy policy.Named `json:"policy"`
+	policy.Matching
+	From    canon.Time       `json:"from,omitzero"` // of the oldest appraisal
+	Until   canon.Time       `json:"until,omitzero"`
+	Refused []policy.Refused `json:"refused"` // the hosts that do not match
+	Nearest []nearHosts      `json:"nearest"` // to those that --nearest names
 }
 
 // nearHosts is why one host is refused, and which are nearest to it.
@@ -220,19 +206,13 @@ func (a *app) tryHosts(p *policy.Policy, hosts []policy.Candidate, f tryFlags) e
 	if len(hosts) == 0 {
 		return errors.New("no host was appraised in that time")
 	}
-	r := match(p, hosts)
-	for _, word := range f.relax {
-		looser, lines := p.Relax(word)
-		if lines == 0 {
-			return withHint(fmt.Errorf("--relax %.80q: no rule of the policy has that name", word), "a claim such as sevsnp.tcb, what it is about (tcb), or require[7]")
-		}
-		x := relaxed{Without: word, Lines: lines}
-		for _, h := range hosts {
-			if policy.Decide(h.Claims, looser, h.AsOf).Outcome == policy.Accept {
-				x.Match++
-			}
-		}
-		r.Relaxed = append(r.Relaxed, x)
+	r := hostsReport{Type: "assay/policy-match/v1", Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, From: hosts[0].AsOf, Nearest: []nearHosts{}}
+	var err error
+	if r.Matching, r.Refused, err = p.Match(hosts, f.relax); err != nil {
+		return noRule(err)
+	}
+	for _, h := range hosts {
+		r.From, r.Until = min(r.From, h.AsOf), max(r.Until, h.AsOf)
 	}
 	for _, name := range f.nearest {
 		near, err := nearestTo(p, name, hosts)
@@ -252,6 +232,57 @@ func (a *app) tryHosts(p *policy.Policy, hosts []policy.Candidate, f tryFlags) e
 		return outcome(exitReject)
 	}
 	return nil
+}
+
+// tryCertified asks a server how many of its certified hosts match.
+func (a *app) tryCertified(ctx context.Context, p *policy.Policy, name string, f tryFlags) error {
+	c, err := a.session()
+	if err != nil {
+		return err
+	}
+	if _, _, err := p.Match(nil, f.relax); err != nil {
+		return noRule(err)
+	}
+	question := client.MatchQuestion{Policy: name, Relax: f.relax}
+	if _, ok := policy.Builtin(name); !ok {
+		data, err := files.Bounded(name, maxPolicyAsked)
+		if err != nil {
+			return err
+		}
+		question.Policy = string(data)
+	}
+	var r matched
+	if err := c.Match(ctx, question, &r); err != nil {
+		return err
+	}
+	if r.Policy.Digest != p.Digest() {
+		return fmt.Errorf("the server matched policy %s (sha256 %s), and %s is %s", audit.Printable(r.Policy.Name), r.Policy.Digest.Short(), name, p.Digest().Short())
+	}
+	for i, c := range r.Costs {
+		r.Costs[i].Place = p.Place(c.Rule) // in the file as it is here
+	}
+	if f.output == "json" {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		a.printMatch(hostsReport{Policy: r.Policy, Matching: r.Matching, From: r.AsOf, Until: r.AsOf})
+		if r.LeftOut {
+			a.say("there are more hosts than the server looks at: the first ones by their ids were")
+		}
+	}
+	if r.Match == 0 {
+		return outcome(exitReject)
+	}
+	return nil
+}
+
+// matched is a server's answer on its certified hosts.
+type matched struct {
+	Policy policy.Named `json:"policy"`
+	AsOf   canon.Time   `json:"as_of"`
+	policy.Matching
+	LeftOut bool `json:"left_out,omitzero"`
 }
 
 // nearestTo says why a host is refused, and which are nearest to it.
@@ -308,56 +339,12 @@ func printRefusal(w io.Writer, n nearHosts) {
 	}
 }
 
-// match decides every host, and counts what each line costs.
-func match(p *policy.Policy, hosts []policy.Candidate) hostsReport {
-	r := hostsReport{Type: "assay/policy-match/v1", Policy: policy.Named{Name: p.Name(), Digest: p.Digest()}, Hosts: len(hosts), Open: []string{}, Costs: []cost{}, Relaxed: []relaxed{}, Refused: []refused{}, Nearest: []nearHosts{}}
-	without := map[string]*policy.Policy{}
-	for _, h := range hosts {
-		v := policy.Decide(h.Claims, p, h.AsOf)
-		if r.From == 0 || h.AsOf < r.From {
-			r.From = h.AsOf
-		}
-		r.Until = max(r.Until, h.AsOf)
-		if v.Open != nil {
-			r.Open = v.Open
-		}
-		switch v.Outcome {
-		case policy.Accept:
-			r.Match++
-			continue
-		case policy.Reject:
-			r.Rejected++
-		default:
-			r.Undecided++
-		}
-		no := refused{Host: h.Host, Verdict: v.Outcome}
-		var seen []string
-		for _, why := range v.Reasons {
-			no.Codes = append(no.Codes, cmp.Or(why.Code, claim.Reason(why.Observed).Code()))
-			if slices.Contains(seen, why.Rule) {
-				continue
-			}
-			seen = append(seen, why.Rule)
-			i := slices.IndexFunc(r.Costs, func(c cost) bool { return c.Rule == why.Rule })
-			if i < 0 {
-				label, id, _ := strings.Cut(why.Rule, " ")
-				r.Costs, i = append(r.Costs, cost{Rule: why.Rule, Place: p.Place(why.Rule), Claim: id}), len(r.Costs)
-				without[why.Rule], _ = p.Relax(label)
-			}
-			r.Costs[i].Hosts++
-			if policy.Decide(h.Claims, without[why.Rule], h.AsOf).Outcome == policy.Accept {
-				r.Costs[i].Alone++
-			}
-		}
-		r.Refused = append(r.Refused, no)
+// noRule says what --relax takes.
+func noRule(err error) error {
+	if no := (*policy.NoRuleError)(nil); errors.As(err, &no) {
+		return withHint(fmt.Errorf("--relax %w", err), "a claim such as sevsnp.tcb, what it is about (tcb), or require[7]")
 	}
-	// Equals stand as in the policy, so that the order of the hosts changes nothing: a label ends in its number.
-	slices.SortFunc(r.Costs, func(x, y cost) int {
-		a, _, _ := strings.Cut(x.Rule, " ")
-		b, _, _ := strings.Cut(y.Rule, " ")
-		return cmp.Or(y.Hosts-x.Hosts, y.Alone-x.Alone, len(a)-len(b), strings.Compare(x.Rule, y.Rule))
-	})
-	return r
+	return err
 }
 
 func (a *app) printMatch(r hostsReport) {

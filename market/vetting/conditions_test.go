@@ -102,7 +102,8 @@ func TestWhatDocumentsCannotSay(t *testing.T) {
 		func(p *parameters) { p.Notices = []int64{0} }, func(p *parameters) { p.Notices = []int64{vetting.MaxParameter + 1} }, func(p *parameters) { p.Notices = []int64{7, 7} }, func(p *parameters) { p.Exploited = []string{""} },
 		func(p *parameters) { p.Exploited = []string{"B", "A"} }, func(p *parameters) { p.Exploited = []string{long} }, func(p *parameters) { p.Tiers[1].Term = 0 }, func(p *parameters) { p.Tiers[1].Term = vetting.MaxParameter + 1 },
 		func(p *parameters) { p.Tiers[2].MinCompletion = 1001 }, func(p *parameters) { p.Tiers[2].MinCompletion = -1 }, func(p *parameters) { p.Tiers[2].MinUptime = 1001 }, func(p *parameters) { p.Tiers[2].MinUptime = -1 },
-		func(p *parameters) { p.Tiers[2].RecordDays = -1 }, func(p *parameters) { p.Tiers[2].MinLeases = -1 }, func(p *parameters) { p.Tiers[2].ContactHours = -1 }, func(p *parameters) { p.Tiers[3].Witnesses = -1 }, func(p *parameters) { p.Tiers[3].Auditors = -1 })
+		func(p *parameters) { p.Tiers[2].RecordDays = -1 }, func(p *parameters) { p.Tiers[2].MinLeases = -1 }, func(p *parameters) { p.Tiers[2].ContactHours = -1 }, func(p *parameters) { p.Tiers[3].Witnesses = -1 }, func(p *parameters) { p.Tiers[3].Auditors = -1 },
+		func(p *parameters) { p.Tiers[3].Auditors = 0 }, func(p *parameters) { p.Tiers[2].Auditors = 1 })
 }
 
 // When a machine may be given work, what its badge shows, and until when it speaks for itself.

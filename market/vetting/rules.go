@@ -116,6 +116,9 @@ func (p Parameters) Validate() error {
 			t.RecordDays < 0 || t.MinLeases < 0 || t.ContactHours < 0 || t.Witnesses < 0 || t.Auditors < 0 {
 			return fmt.Errorf("rules: tier %s: a number out of range", t.Tier)
 		}
+		if (t.Auditors > 0) != (t.Tier == claim.TierAttestedFacility) { // left out, it would ask for nobody
+			return fmt.Errorf("rules: tier %s: auditors %d: want 1 or more of %s, and none of another tier", t.Tier, t.Auditors, claim.TierAttestedFacility)
+		}
 	}
 	return nil
 }
